@@ -1,0 +1,150 @@
+"""The records that cross module borders: what a message, a conversation, a receipt is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+ROLES: Final = ("user", "assistant", "system", "tool")
+SOURCES: Final = ("typed", "assistant", "imported", "tool")
+
+JsonObject = dict[str, Any]
+
+
+def plain(value: object) -> Any:
+    """Turn a record into JSON-ready values: times as ISO-8601, tuples as lists."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return value
+
+
+class Record:
+    """Gives frozen dataclasses their `to_dict()`."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> JsonObject:
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal(Record):
+    """Who asks. Every store call takes one; it is never read from metadata or message text."""
+
+    person: str = "local"
+    department: str | None = None
+    ministry: str | None = None
+    clearances: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft(Record):
+    """A checked message that is not stored yet: no `seq`, and `at` may still lack a zone."""
+
+    id: str
+    role: str
+    content: str
+    at: datetime
+    source: str
+    id_is_new: bool = False  # made here, so no stored message can have it
+    name: str | None = None
+    model_variant: str | None = None
+    tool_calls: tuple[JsonObject, ...] | None = None
+    tool_call_id: str | None = None
+    metadata: JsonObject | None = None
+    importance: float | None = None
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Record):
+    """One message of the log. `seq` counts from 1 within its conversation and is the only order.
+
+    `replaced` says how many characters no database can hold (NUL, lone surrogates) were replaced by U+FFFD.
+    """
+
+    id: str
+    conversation: str
+    seq: int
+    role: str
+    content: str
+    at: datetime
+    source: str
+    name: str | None = None
+    model_variant: str | None = None
+    tool_calls: tuple[JsonObject, ...] | None = None
+    tool_call_id: str | None = None
+    metadata: JsonObject | None = None
+    importance: float | None = None
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Appended(Record):
+    """A message as it is stored, and whether this call stored it."""
+
+    message: Message
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Record):
+    """What `conversations()` shows. A title nobody gave is the start of the first user message."""
+
+    name: str
+    title: str
+    tags: tuple[str, ...]
+    zone: str
+    messages: int
+    last_seq: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Record):
+    """What an erase removed, and what may still hold it.
+
+    `counts` are rows per table. `files` were read byte by byte after the erase; `remaining` counts the pieces of
+    erased text found in them (none, unless `pending`). While `pending`, the rows are gone but another process
+    keeps old pages alive; the worker finishes. `kept_elsewhere` names copies outside the database's reach.
+    """
+
+    id: str
+    scope: JsonObject
+    counts: dict[str, int]
+    at: datetime
+    files: tuple[str, ...] = ()
+    remaining: int = 0
+    pending: bool = False
+    kept_elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Record):
+    """What derived work was done: `counts` per chore, and what is still missing and why."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Imported(Record):
+    """The outcome of an import: how much was new, known before, or could not be read (and why)."""
+
+    format: str
+    conversations: int
+    messages: int
+    added: int
+    known: int
+    skipped: tuple[str, ...] = ()
