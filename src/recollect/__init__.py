@@ -1,0 +1,1 @@
+"""Recollect: a memory for LLM chat applications."""
