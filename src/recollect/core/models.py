@@ -111,6 +111,15 @@ class Conversation(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class About(Record):
+    """What a conversation is called when it is created."""
+
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt(Record):
     """What an erase removed, and what may still hold it.
 

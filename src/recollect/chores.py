@@ -1,0 +1,80 @@
+"""The derived work there is today: words of the full-text index, token counts, unfinished erasures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from recollect.core import analysis
+from recollect.core.models import JsonObject
+from recollect.core.protocols import Tokenizer
+from recollect.providers.tokenizer import count_message
+from recollect.sql.driver import Row
+from recollect.sql.store import SqlStore
+from recollect.worker import Work
+
+SLICE = 500
+
+
+class IndexWords:
+    """Words are written with their message; only another analyser or a rebuild makes them anew."""
+
+    name = "words"
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    async def do(self, work: Work) -> int:
+        if work.words_version == analysis.VERSION:
+            return 0
+        return await self._store.reindex(work.principal, work.conversation)
+
+
+class CountTokens:
+    """What each message costs in a prompt, counted once."""
+
+    name = "tokens"
+
+    def __init__(self, store: SqlStore, tokenizer: Callable[[], Tokenizer]) -> None:
+        """The tokenizer is asked for when it is first needed: its tables take a moment to load."""
+        self._store, self._tokenizer = store, tokenizer
+
+    async def do(self, work: Work) -> int:
+        after, count = work.after, 0
+        while rows := await self._store.uncounted(
+            work.principal, work.conversation, after=after, through=work.through, limit=SLICE
+        ):
+            counted = await asyncio.to_thread(self._count, rows)
+            await self._store.save_tokens(counted)
+            after, count = rows[-1]["seq"], count + len(rows)
+        return count
+
+    def _count(self, rows: list[Row]) -> list[Row]:
+        tokenizer = self._tokenizer()
+        return [
+            {"key": row["key"], "counter": tokenizer.name, "tokens": count_message(_as_message(row), tokenizer)}
+            for row in rows
+        ]
+
+
+def _as_message(row: Row) -> JsonObject:
+    calls = row["tool_calls"]
+    message = {"role": row["role"], "content": row["content"], "name": row["name"]}
+    return message if calls is None else message | {"tool_calls": json.loads(calls)}
+
+
+class FinishErasures:
+    """Erased rows whose bytes another process kept in the file."""
+
+    name = "erasures"
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    async def tend(self) -> int:
+        pending = await self._store.pending_erasures()
+        if not pending or (await self._store.purge()).pending:
+            return 0
+        await self._store.finish_erasures(pending)
+        return len(pending)

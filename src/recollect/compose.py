@@ -1,0 +1,95 @@
+"""From a location and settings to wired parts: the only file that knows all of them.
+
+Environment and settings file are read here, once, when a memory is made.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from recollect.core.errors import InvalidInput
+from recollect.core.protocols import Clock, Embedder, Model
+from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file
+from recollect.sql.driver import Driver
+from recollect.sql.store import SqlStore
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of. `environment` and `file` are the settings found there."""
+
+    store: SqlStore
+    driver: Driver
+    clock: Clock
+    model: Model | None
+    embedder: Embedder | None
+    given: Settings | None
+    environment: dict[str, Any]
+    file: dict[str, Any]
+
+
+def compose(
+    location: str | os.PathLike[str],
+    *,
+    settings: Settings | None = None,
+    model: Model | None = None,
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+) -> Parts:
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidInput("invalid_settings", "`settings` takes a Settings object.")
+    driver = make_driver(location)
+    return Parts(
+        store=SqlStore(driver),
+        driver=driver,
+        clock=clock or SystemClock(),
+        model=model,
+        embedder=embedder,
+        given=settings,
+        environment=from_environment(os.environ),
+        file=from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE))),
+    )
+
+
+def make_driver(location: str | os.PathLike[str]) -> Driver:
+    """A path, sqlite:///path, ":memory:" or postgresql://…"""
+    text = os.fspath(location)
+    if not isinstance(text, str) or not text or "\x00" in text:
+        raise InvalidInput("invalid_location", "A location is a path, sqlite:///path or postgresql://…")
+    if text.startswith(("postgresql://", "postgres://")):
+        return _postgres(text)
+    from recollect.sql.sqlite import SqliteDriver
+
+    return SqliteDriver(_sqlite_path(text))
+
+
+def _sqlite_path(text: str) -> str:
+    if text == ":memory:":
+        return text
+    if text.startswith("sqlite:"):
+        parts = urlsplit(text)
+        path = unquote(parts.path)
+        if parts.netloc or not path.strip("/"):
+            raise InvalidInput("invalid_location", "Write sqlite:///relative/path or sqlite:////absolute/path.")
+        return path[1:]
+    if "://" in text:
+        raise InvalidInput("invalid_location", f"Unknown kind of database: {text.split('://')[0]}://")
+    return text
+
+
+def _postgres(dsn: str) -> Driver:
+    try:
+        from recollect.sql.postgres import PostgresDriver
+    except ImportError as error:
+        raise InvalidInput("postgres_not_installed", "Install it with: pip install 'recollect[postgres]'") from error
+    return PostgresDriver(dsn)

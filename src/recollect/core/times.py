@@ -1,0 +1,71 @@
+"""Moments and days: reading times in a zone, and the microseconds that both databases store."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from recollect.core.errors import InvalidInput
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+def parse_moment(value: object) -> datetime:
+    """A datetime or ISO-8601 text; without an offset it stays naive until the conversation's zone is known."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidInput("invalid_time", "`at` is not an ISO-8601 time.") from None
+    if not isinstance(value, datetime):
+        raise InvalidInput("invalid_time", "`at` must be a datetime or ISO-8601 text.")
+    if not EARLIEST.year <= value.year < LATEST.year:
+        raise InvalidInput("time_out_of_range", f"`at` must lie from {EARLIEST.year} up to {LATEST.year}.")
+    return value
+
+
+def in_zone(moment: datetime, zone: str) -> datetime:
+    """The moment in UTC; a naive one is read in `zone`."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=load_zone(zone))
+    return moment.astimezone(UTC)
+
+
+def load_zone(name: object) -> ZoneInfo:
+    if not isinstance(name, str) or not name:
+        raise InvalidInput("invalid_zone", "A zone is an IANA name such as Asia/Riyadh.")
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, path-like, or a folder of the zone data
+        raise InvalidInput("invalid_zone", f"{name[:80]!r} is not an IANA time zone.") from None
+
+
+def to_micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def parse_day(value: object) -> date:
+    try:
+        day = date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        day = None
+    if day is None or not EARLIEST.year <= day.year < LATEST.year:
+        raise InvalidInput("invalid_day", "A day is written like 2026-11-15.")
+    return day
+
+
+def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
+    """Where a local date begins and ends, in UTC. Days with a clock change last 23 or 25 hours."""
+    info = load_zone(zone)
+    start = datetime(day.year, day.month, day.day, tzinfo=info)
+    following = day + timedelta(days=1)
+    end = datetime(following.year, following.month, following.day, tzinfo=info)
+    return start.astimezone(UTC), end.astimezone(UTC)

@@ -1,0 +1,75 @@
+"""Turns contents made of parts or blocks into text: text is joined, the rest is named in brackets.
+
+The shapes of OpenAI messages, ChatGPT nodes and Claude blocks overlap enough to be read in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from recollect.formats.batches import bounded
+
+_NAMES: Final = {
+    "image_url": "image",
+    "input_image": "image",
+    "image_asset_pointer": "image",
+    "input_audio": "audio",
+    "audio_asset_pointer": "audio",
+    "real_time_user_audio_video_asset_pointer": "audio",
+    "video_container_asset_pointer": "video",
+    "input_file": "file",
+    "tool_use": "tool use",
+    "tool_result": "tool result",
+}
+# Fields that hold the text of a part, in order of preference.
+_TEXTS: Final = ("text", "refusal")
+
+
+def join_parts(parts: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The text of the parts, and those that are more than text, cut to a size fit for metadata."""
+    texts: list[str] = []
+    others: list[Any] = []
+    for part in parts:
+        text = _text_of(part)
+        if text is None:
+            text = _describe(part)
+            others.append(part)
+        if text:
+            texts.append(text)
+    return "\n".join(texts), bounded(others)
+
+
+def _text_of(part: Any) -> str | None:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict):
+        for key in _TEXTS:
+            if isinstance(text := part.get(key), str):
+                return text
+    return None
+
+
+def _describe(part: Any) -> str:
+    if not isinstance(part, dict):
+        return ""
+    kind = part.get("type") or part.get("content_type")
+    if kind == "thinking":  # kept in metadata only: it was not said to anybody
+        return ""
+    label = _NAMES.get(kind, kind[:40]) if isinstance(kind, str) else "part"
+    details = [label]
+    if isinstance(name := part.get("name"), str) and name:
+        details[0] = f"{label}: {name[:100]}"
+    if kind == "tool_use":
+        details.append(json.dumps(part.get("input"), ensure_ascii=False))
+    if kind == "tool_result":
+        content = part.get("content")
+        details.append(content if isinstance(content, str) else _nested_text(content))
+    return f"[{' '.join(filter(None, details))}]"
+
+
+def _nested_text(content: Any) -> str:
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(text for part in content if (text := _text_of(part)))

@@ -1,0 +1,65 @@
+"""Reads ShareGPT records: `{"conversations": [{"from", "value"}, …], "id"?}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from recollect.formats.batches import (
+    Batch,
+    Skipped,
+    Transcript,
+    Unreadable,
+    conversation_name,
+    label,
+    short,
+)
+
+_ROLES: Final = {
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "assistant": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+    "model": "assistant",
+    "function_call": "assistant",
+    "tool_call": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "observation": "tool",
+    "function": "tool",
+    "function_response": "tool",
+    "tool_response": "tool",
+}
+
+
+def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+    if not isinstance(record, dict) or not isinstance(turns := record.get("conversations"), list):
+        yield Skipped(where, "it has no list of conversations")
+        return
+    name = conversation_name("sharegpt", record.get("id"), record)
+    where = label(where, name)
+    transcript = Transcript()
+    if isinstance(system := record.get("system"), str) and system:
+        transcript.add("system", system)
+    for number, turn in enumerate(turns, 1):
+        try:
+            _add(transcript, turn, short(record.get("model")))
+        except Unreadable as error:
+            yield Skipped(f"{where}, message {number}", str(error))
+    yield from transcript.batches(name, where, title=short(record.get("title")))
+
+
+def _add(transcript: Transcript, turn: Any, model: str | None) -> None:
+    if not isinstance(turn, dict):
+        raise Unreadable("it is not an object")
+    # Some sets use the OpenAI words for the same two fields.
+    speaker, value = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
+    role = _ROLES.get(speaker.lower()) if isinstance(speaker, str) else None
+    if role is None:
+        raise Unreadable("its speaker is unknown")
+    if not isinstance(value, str) or not value:
+        raise Unreadable("it has no text")
+    transcript.add(role, value, model_variant=model if role == "assistant" else None)

@@ -1,0 +1,16 @@
+"""New ids: UUID version 7, so that they sort by the time they were made."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+
+from recollect.core.times import to_micros
+
+
+def new_id(now: datetime) -> str:
+    """48 bits of milliseconds, then 74 random bits; written out by hand, since every message needs one."""
+    millis = max(0, to_micros(now) // 1000) & (1 << 48) - 1
+    time, noise = f"{millis:012x}", os.urandom(10).hex()
+    variant = "89ab"[int(noise[3], 16) & 3]
+    return f"{time[:8]}-{time[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"

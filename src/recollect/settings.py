@@ -1,0 +1,149 @@
+"""The one settings class, and where each value comes from.
+
+Order, strongest first: what the constructor was given, what was changed at run time (kept in the database), the
+environment, the settings file, the default. A value can be set in the environment as RECOLLECT_<NAME>, or under the
+variable name of the design documents, which is the field's own name in capitals (RAG_HYBRID, MEMORY_K_RAW_TURNS, …).
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recollect.core.errors import InvalidInput
+
+FILE_VARIABLE: Final = "RECOLLECT_SETTINGS"
+DEFAULT_FILE: Final = "recollect.toml"
+
+
+class Settings(BaseModel):
+    """Every value has a default that works with no key and no network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    # The prompt (document D)
+    memory_k_raw_turns: int = Field(3, ge=1, le=100, description="turns of the tail kept word for word")
+    memory_summary_token_cap: int = Field(500, ge=50, le=10_000, description="longest narrative, in tokens")
+    memory_prompt_token_budget: int = Field(3000, ge=200, le=1_000_000, description="whole context, in tokens")
+    memory_chunk_summarize_threshold: int = Field(6000, ge=200, le=1_000_000, description="fold above this")
+    memory_summarizer_model: str | None = Field(None, description="model that writes briefs; none: built in")
+    prompt_id_summary_global: str | None = Field(None, description="hosted prompt that writes briefs")
+    prompt_version_summary_global: str | None = Field(None, description="version of that prompt")
+
+    # Recall (document E)
+    rag_hybrid: bool = Field(True, description="full text and vectors together")
+    rag_chunking: bool = Field(True, description="index passages, not only whole messages")
+    rag_token_budget: int = Field(1000, ge=0, le=1_000_000, description="recall's share of the context, in tokens")
+    rag_summary_frequency: int = Field(0, ge=0, le=10_000, description="brief after every N answers; 0: off")
+    rag_rerank_alpha: float = Field(0.6, ge=0, le=1, description="weight of dense similarity")
+    rag_rerank_beta: float = Field(0.3, ge=0, le=1, description="weight of BM25")
+    rag_rerank_gamma: float = Field(0.1, ge=0, le=1, description="weight of identifiers")
+    backfill_chunks: bool = Field(True, description="cut old messages into passages too")
+
+    # Model and embedder by an OpenAI-compatible address
+    model_url: str | None = Field(None, description="base URL of a chat model")
+    model_name: str | None = Field(None, description="its name there")
+    embedder_url: str | None = Field(None, description="base URL of an embedder; none: built in")
+    embedder_name: str | None = Field(None, description="its name there")
+    embedder_dimensions: int = Field(384, ge=1, le=8192, description="length of its vectors")
+    api_key: str | None = Field(None, repr=False, description="key for both; never stored")
+    provider_timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer")
+    provider_retries: int = Field(2, ge=0, le=10, description="further tries after a passing failure")
+
+    # The worker and imports
+    worker_poll_seconds: float = Field(1.0, gt=0, le=3600, description="how often to look for others' work")
+    worker_lease_seconds: float = Field(60.0, gt=0, le=3600, description="how long a claim on work holds")
+    import_record_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest single record of an import")
+
+
+NEVER_STORED: Final = frozenset({"api_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """Settings with the origin of each value: constructor, stored, environment, file or default."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def layer(
+    given: Settings | None, stored: Mapping[str, str], environment: Mapping[str, Any], file: Mapping[str, Any]
+) -> Layered:
+    """Put the layers on each other and check the result."""
+    explicit = given.model_dump(include=given.model_fields_set) if given is not None else {}
+    layers = (
+        ("file", file),
+        ("environment", environment),
+        ("stored", {name: json.loads(value) for name, value in stored.items() if name in Settings.model_fields}),
+        ("constructor", explicit),
+    )
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for origin, found in layers:
+        for name, value in found.items():
+            values[name], origins[name] = value, origin
+    return Layered(check(values), origins)
+
+
+def check(values: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise InvalidInput("invalid_setting", f"{name}: {first['msg']}.") from None
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that variables set, under the field's name. RECOLLECT_ names win over the documents' own."""
+    found = {}
+    for name in Settings.model_fields:
+        for variable in (f"RECOLLECT_{name.upper()}", name.upper() if _is_document_name(name) else ""):
+            if variable and environ.get(variable, "") != "":
+                found[name] = environ[variable]
+                break
+    return found
+
+
+def _is_document_name(name: str) -> bool:
+    return name.startswith(("memory_", "rag_", "prompt_")) or name == "backfill_chunks"
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """A TOML file, flat or under a table [recollect]. One that is missing sets nothing."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidInput("invalid_settings_file", f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput("invalid_settings_file", f"{path} is not TOML: {error}.") from error
+    table = values.get("recollect", values)
+    if not isinstance(table, dict):
+        raise InvalidInput("invalid_settings_file", f"[recollect] in {path} must be a table.")
+    unknown = set(table) - set(Settings.model_fields)
+    if unknown:
+        raise InvalidInput("invalid_setting", f"{path} sets {sorted(unknown)[0]!r}, which is no setting.")
+    return table
+
+
+def checked_changes(current: Settings, changes: Mapping[str, Any]) -> dict[str, str | None]:
+    """Changes at run time, as JSON texts to store; None takes a change back."""
+    unknown = set(changes) - set(Settings.model_fields)
+    if unknown:
+        raise InvalidInput("unknown_setting", f"There is no setting {sorted(unknown)[0]!r}.")
+    if set(changes) & NEVER_STORED:
+        raise InvalidInput("setting_not_stored", "Keys are never stored: give them by the environment.")
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    checked = check(current.model_dump() | wanted)
+    return {name: json.dumps(getattr(checked, name)) if name in wanted else None for name in changes}

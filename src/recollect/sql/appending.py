@@ -1,0 +1,144 @@
+"""The write path: drafts become messages with the next `seq`, and their words, inside one transaction.
+
+Requests of many callers are stored together, with a handful of statements for all of them: the rows go to the
+database as one JSON value, because a statement per row would cost more than the commit they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from recollect.core import analysis, times
+from recollect.core.drafts import to_json
+from recollect.core.models import About, Appended, Draft, Message, Principal
+from recollect.sql.driver import Driver, Row, Transaction
+from recollect.sql.rows import message_row, stored_message, to_message
+
+STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Drafts (each with its words) for one conversation, and how to describe it if it must be created."""
+
+    principal: Principal
+    conversation: str
+    about: About
+    now: int
+    prepared: Sequence[tuple[Draft, list[str]]]
+
+    def lock(self, tx: Transaction) -> Row:
+        """Find the conversation or create it; others cannot append to it until the transaction ends."""
+        while True:
+            row = tx.one("lock_conversation", person=self.principal.person, conversation=self.conversation)
+            if row is not None:
+                return row
+            tx.run(
+                "create_conversation",
+                person=self.principal.person,
+                conversation=self.conversation,
+                title=self.about.title,
+                tags=to_json(self.about.tags),
+                zone=self.about.zone,
+                now=self.now,
+                words_version=analysis.VERSION,
+            )
+
+
+def append(tx: Transaction, driver: Driver, requests: Sequence[Request]) -> list[list[Appended]]:
+    """Store the drafts whose ids are not known yet; return for each request all of its messages as stored."""
+    pages: dict[tuple[str, str], _Page] = {}
+    # Two groups that lock the same conversations take them in the same order, so that neither waits for the other.
+    for request in sorted(requests, key=lambda one: (one.principal.person, one.conversation)):
+        name = (request.principal.person, request.conversation)
+        if name not in pages:
+            pages[name] = _Page(request, request.lock(tx))
+    results = [pages[one.principal.person, one.conversation].add(tx, driver, one) for one in requests]
+    save_messages(tx, [row for page in pages.values() for row in page.new])
+    save_words(tx, [row for page in pages.values() for row in page.words])
+    for page in pages.values():
+        page.close(tx)
+    return results
+
+
+class _Page:
+    """What is being appended to one conversation."""
+
+    def __init__(self, request: Request, row: Row) -> None:
+        self._key, self._zone, self._seq = row["key"], row["zone"], row["last_seq"]
+        self._name = request.conversation
+        self._scope = index_scope(request.principal, self._key)
+        self._fresh: dict[str, Message] = {}
+        self.new: list[Row] = []
+        self.words: list[Row] = []
+
+    def add(self, tx: Transaction, driver: Driver, request: Request) -> list[Appended]:
+        known = self._known(tx, [draft for draft, _ in request.prepared])
+        result = []
+        for draft, words in request.prepared:
+            there = known.get(draft.id) or self._fresh.get(draft.id)
+            if there is not None:
+                result.append(Appended(there, created=False))
+                continue
+            self._seq += 1
+            at = times.in_zone(draft.at, self._zone)
+            message = self._fresh[draft.id] = stored_message(draft, self._name, self._seq, at)
+            self.new.append(message_row(message, self._key))
+            self.words.extend(word_rows(driver, words, scope=self._scope, key=self._key, seq=self._seq))
+            result.append(Appended(message, created=True))
+        return result
+
+    def _known(self, tx: Transaction, drafts: Sequence[Draft]) -> dict[str, Message]:
+        ids = [draft.id for draft in drafts if not draft.id_is_new]
+        if not ids:
+            return {}
+        rows = tx.all("known_messages", key=self._key, ids=to_json(ids))
+        return {row["id"]: to_message(row, self._name) for row in rows}
+
+    def close(self, tx: Transaction) -> None:
+        if self.new:
+            moments = [row["at"] for row in self.new]
+            tx.run(
+                "advance_conversation",
+                key=self._key,
+                last_seq=self._seq,
+                added=len(self.new),
+                first_at=min(moments),
+                last_at=max(moments),
+            )
+
+
+def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
+    for part in _portions(rows, "content"):
+        tx.run("insert_messages", rows=to_json(part))
+
+
+def save_words(tx: Transaction, rows: Sequence[Row]) -> None:
+    for part in _portions(rows, "body"):
+        tx.run("insert_words", rows=to_json(part))
+
+
+def _portions(rows: Sequence[Row], text: str) -> Iterator[list[Row]]:
+    portion: list[Row] = []
+    size = 0
+    for row in rows:
+        if portion and size + len(row[text]) > STATEMENT_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(row)
+        size += len(row[text])
+    if portion:
+        yield portion
+
+
+def index_scope(principal: Principal, key: int) -> str:
+    return f"{analysis.person_scope(principal.person)} {analysis.conversation_scope(key)}"
+
+
+def word_rows(driver: Driver, words: Sequence[str], *, scope: str, key: int, seq: int) -> list[Row]:
+    return [
+        {"key": key, "seq": seq, "scope": scope, "part": part, "body": body}
+        for part, body in enumerate(driver.word_parts(words))
+    ]

@@ -1,0 +1,103 @@
+"""What the store needs of a database. Two drivers keep this promise; nothing else knows which one runs.
+
+A job is a plain function of one transaction. It runs on a driver's own thread and never meets an `await`, so no
+transaction is ever open while a model or an embedder thinks. A write job is acknowledged (its future resolves) only
+after it is durable. It may run twice if the database asks for it, so it must have no effect outside the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 - an item
+Row = dict[str, Any]
+Params = Mapping[str, Any]
+
+
+class Transaction(Protocol):
+    """Runs named queries, all on one snapshot."""
+
+    def all(self, query: str, **params: Any) -> list[Row]: ...
+
+    def one(self, query: str, **params: Any) -> Row | None: ...
+
+    def run(self, query: str, **params: Any) -> int:
+        """Execute and return how many rows it changed."""
+        ...
+
+    def many(self, query: str, rows: Sequence[Params]) -> None:
+        """Execute once for each row of parameters."""
+        ...
+
+
+Job = Callable[[Transaction], T]
+Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # one result for each item
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What became of erased bytes: the files that hold the database, and whether someone still keeps old pages."""
+
+    files: tuple[str, ...] = ()
+    pending: bool = False
+    kept_elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report. `state` is ok, warning or error; `fix` says what to do about it."""
+
+    name: str
+    state: str
+    detail: str
+    fix: str = ""
+
+
+class Driver(Protocol):
+    dialect: str
+
+    def open(self, now: int) -> None:
+        """Connect, and bring the schema up to date (`now` in microseconds dates the migrations)."""
+        ...
+
+    def read(self, job: Job[T]) -> Future[T]: ...
+
+    def write(self, job: Job[T]) -> Future[T]: ...
+
+    def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
+        """Like a write job, but items that wait at the same time may be handled by one call of the handler."""
+        ...
+
+    def match(self, scopes: Sequence[str], words: Sequence[str]) -> str:
+        """A full-text expression: all of the scopes, any of the words."""
+        ...
+
+    def word_parts(self, words: Sequence[str]) -> list[str]:
+        """The words as the index takes them: space-separated, in as many parts as one entry's size asks for."""
+        ...
+
+    def purge(self) -> Future[Purged]:
+        """Make sure that deleted rows are gone from the files too, as far as this database can."""
+        ...
+
+    def tidy(self) -> Future[None]:
+        """Small upkeep between jobs, such as moving the write-ahead log into the database."""
+        ...
+
+    def examine(self) -> Future[list[Finding]]:
+        """Look for damage, and say which database runs."""
+        ...
+
+    def backup(self, target: str) -> Future[None]:
+        """Write a consistent copy of everything to a new SQLite file, while others go on writing."""
+        ...
+
+    def restore(self, source: str, now: int) -> Future[None]:
+        """Replace everything by what a backup holds, in one step that either happens or does not."""
+        ...
+
+    def close(self) -> None: ...

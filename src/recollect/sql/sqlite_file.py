@@ -1,0 +1,192 @@
+"""What concerns an SQLite file as a file: checkpoints, snapshots, merged full text, health.
+
+Plain functions of an open connection; the driver decides when they run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import apsw
+
+from recollect.core.errors import StoreUnavailable
+from recollect.sql.driver import Finding
+
+SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
+_READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+MERGE_PAGES: Final = 500
+WAL_WARNING: Final = 64 * 1024 * 1024
+
+
+class Safeguard:
+    """Before 3.51.3, two processes that checkpoint at once may damage a WAL database.
+
+    On such a library the automatic checkpoint is switched off and ours run one at a time under a file lock.
+    """
+
+    def __init__(self, path: str, version: int) -> None:
+        self.path = path
+        self.version = version
+        self.active = version < SAFE_VERSION and path != ":memory:"
+
+    @contextmanager
+    def checkpointing(self) -> Iterator[None]:
+        if not self.active:
+            yield
+            return
+        import fcntl  # not on every system; the wheels of apsw are all newer than this race
+
+        lock = os.open(self.path + ".checkpoint", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def findings(self) -> list[Finding]:
+        name = f"SQLite {self.version // 1_000_000}.{self.version // 1000 % 1000}.{self.version % 1000}"
+        if self.version >= SAFE_VERSION:
+            return [Finding("sqlite", "ok", f"{name}, bundled with apsw {apsw.apsw_version()}")]
+        detail = f"{name} has the WAL-reset race; checkpoints run one at a time under a lock"
+        return [Finding("sqlite", "warning", detail, "install apsw 3.51.3 or newer from its wheel")]
+
+
+def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) -> bool:
+    """Move the write-ahead log into the database. False if a reader elsewhere still needs it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        connection.set_busy_timeout(int(seconds * 1000))
+        try:
+            busy = _number(connection, f"PRAGMA wal_checkpoint({mode})")
+        except apsw.BusyError:
+            busy = 1
+        finally:
+            connection.set_busy_timeout(30_000)
+        if not busy:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+
+
+def merge_full_text(connection: apsw.Connection) -> None:
+    """Rewrite the full-text segments without what was deleted.
+
+    FTS5 only marks deleted rows; their words stay in old segments until these are merged. Small steps, each with
+    a commit of its own, let writers of other processes in between.
+    """
+    pages = -MERGE_PAGES  # negative: begin by putting all segments in one line to be merged
+    while True:
+        before = connection.total_changes()
+        connection.execute("INSERT INTO message_words(message_words, rank) VALUES ('merge', ?)", (pages,))
+        if connection.total_changes() - before < 2:
+            return
+        pages = MERGE_PAGES
+
+
+def snapshot(connection: apsw.Connection, target: str) -> None:
+    """A consistent, compact copy in a new file."""
+    with new_file(target) as draft:
+        connection.execute("VACUUM INTO ?", (draft,))
+
+
+@contextmanager
+def new_file(target: str) -> Iterator[str]:
+    """A file that appears under its name only when it is whole and synced. Never replaces one that is there."""
+    goal = Path(target)
+    if goal.exists():
+        raise StoreUnavailable("backup_exists", f"{target} exists already.", retryable=False)
+    draft = goal.with_name(goal.name + f".{os.getpid()}.part")
+    with suppress(FileNotFoundError):
+        draft.unlink()
+    draft.touch(mode=0o600)
+    try:
+        yield str(draft)
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.rename(goal)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(goal.parent)
+
+
+def copy_database(source: str, target: str) -> None:
+    """A copy of a database file as it is, with what its own log may still hold."""
+    origin = apsw.Connection(f"file:{quote(str(Path(source).absolute()))}?mode=ro", flags=_READ_ONLY)
+    copy = apsw.Connection(target)
+    try:
+        overwrite(copy, origin)
+    finally:
+        copy.close()
+        origin.close()
+
+
+def overwrite(target: apsw.Connection, source: apsw.Connection) -> None:
+    """Replace all pages of one database by those of another, in one transaction of the target."""
+    with target.backup("main", source, "main") as pages:
+        while not pages.done:
+            pages.step(-1)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _number(connection: apsw.Connection, question: str) -> int:
+    """The first column of the first row."""
+    row = connection.execute(question).fetchone()
+    return int(row[0]) if row else 0
+
+
+def examine(connection: apsw.Connection, path: str) -> list[Finding]:
+    return [_integrity(connection), _foreign_keys(connection), _full_text(connection), *_file(path)]
+
+
+def _integrity(connection: apsw.Connection) -> Finding:
+    answer = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+    if answer == ["ok"]:
+        return Finding("integrity", "ok", "integrity_check finds no damage")
+    return Finding("integrity", "error", "; ".join(map(str, answer)), "restore a backup")
+
+
+def _foreign_keys(connection: apsw.Connection) -> Finding:
+    orphans = _number(connection, "SELECT count(*) FROM pragma_foreign_key_check")
+    if not orphans:
+        return Finding("references", "ok", "every row belongs to something")
+    return Finding("references", "error", f"{orphans} rows belong to nothing", "recollect rebuild")
+
+
+def _full_text(connection: apsw.Connection) -> Finding:
+    try:
+        connection.execute("INSERT INTO message_words(message_words) VALUES ('integrity-check')")
+    except apsw.CorruptError as error:
+        return Finding("full text", "error", f"the index is damaged: {error}", "recollect rebuild")
+    return Finding("full text", "ok", "the index is sound")
+
+
+def _file(path: str) -> list[Finding]:
+    if path == ":memory:":
+        return [Finding("file", "ok", "in memory; gone when the process ends")]
+    file, wal = Path(path), Path(path + "-wal")
+    findings = [Finding("file", "ok", f"{file} ({file.stat().st_size:,} bytes)")]
+    if wal.exists() and wal.stat().st_size > WAL_WARNING:
+        size = wal.stat().st_size
+        findings.append(Finding("wal", "warning", f"the log holds {size:,} bytes", "close long-running readers"))
+    if file.stat().st_mode & 0o077:
+        detail = "other users of this machine may read the file"
+        findings.append(Finding("permissions", "warning", detail, f"chmod 600 {file}"))
+    free = shutil.disk_usage(file.parent).free
+    if free < 200 * 1024 * 1024:
+        findings.append(Finding("disk", "warning", f"only {free:,} bytes are free", "free some space"))
+    return findings

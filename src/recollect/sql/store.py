@@ -1,0 +1,359 @@
+"""The one store: what is kept, read and erased, for a principal, on either database.
+
+Every method takes the principal first. Each is one transaction: all of it happens or nothing does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
+from concurrent.futures import Future
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from recollect.core import analysis, times
+from recollect.core.drafts import to_json
+from recollect.core.models import About, Appended, Conversation, Draft, JsonObject, Message, Principal
+from recollect.sql.appending import Request, append, index_scope, save_words, word_rows
+from recollect.sql.driver import Driver, Finding, Job, Purged, Row, Transaction
+from recollect.sql.erasing import Erasing, no_conversation
+from recollect.sql.rows import to_conversation, to_message
+
+T = TypeVar("T")
+EVERYTHING: Final = 2**62
+
+
+class SqlStore:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    @property
+    def dialect(self) -> str:
+        return self._driver.dialect
+
+    async def open(self, now: datetime) -> None:
+        await asyncio.to_thread(self._driver.open, times.to_micros(now))
+        await self._write(lambda tx: tx.run("outdate_words", version=analysis.VERSION))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._driver.close)
+
+    async def _read(self, job: Job[T]) -> T:
+        return await asyncio.wrap_future(self._driver.read(job))
+
+    async def _write(self, job: Job[T]) -> T:
+        return await asyncio.wrap_future(self._driver.write(job))
+
+    # The log
+
+    async def append(
+        self,
+        principal: Principal,
+        conversation: str,
+        drafts: Sequence[Draft],
+        *,
+        now: datetime,
+        about: About | None = None,
+    ) -> list[Appended]:
+        """Store the drafts that are not known yet, in their order, and return all of them as they are stored.
+
+        `about` describes the conversation if this creates it; one that exists keeps its own title, tags and zone.
+        """
+        return await asyncio.wrap_future(self.submit(principal, conversation, drafts, now=now, about=about))
+
+    def submit(
+        self,
+        principal: Principal,
+        conversation: str,
+        drafts: Sequence[Draft],
+        *,
+        now: datetime,
+        about: About | None = None,
+    ) -> Future[list[Appended]]:
+        """`append` without an event loop: the future resolves when the messages are durable."""
+        prepared = [(draft, analysis.words(draft.content)) for draft in drafts]
+
+        moment = times.to_micros(now)
+        request = Request(principal, conversation, about or About(), moment, prepared)
+        return self._driver.write_together(self._append, request)
+
+    def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
+        return append(tx, self._driver, requests)
+
+    async def history(
+        self, principal: Principal, conversation: str, *, before: int | None = None, limit: int | None = None
+    ) -> list[Message]:
+        """The newest `limit` messages below `before`, in the order of seq."""
+        rows = await self._read(
+            lambda tx: tx.all(
+                "history",
+                person=principal.person,
+                conversation=conversation,
+                before=EVERYTHING if before is None else before,
+                limit=EVERYTHING if limit is None else limit,
+            )
+        )
+        return [to_message(row, conversation) for row in reversed(rows)]
+
+    async def page(self, principal: Principal, conversation: str, *, after: int, limit: int) -> list[Message]:
+        """The next `limit` messages above `after`: for walking a long conversation."""
+        rows = await self._read(
+            lambda tx: tx.all("page", person=principal.person, conversation=conversation, after=after, limit=limit)
+        )
+        return [to_message(row, conversation) for row in rows]
+
+    async def conversations(self, principal: Principal) -> list[Conversation]:
+        return [to_conversation(row) for row in await self._describe(principal, None)]
+
+    async def given_titles(self, principal: Principal) -> list[tuple[Conversation, str | None]]:
+        """All conversations, oldest first, with the title somebody gave them (the record may show a derived one)."""
+        rows = sorted(await self._describe(principal, None), key=lambda row: int(row["key"]))
+        return [(to_conversation(row), row["title"]) for row in rows]
+
+    async def _describe(self, principal: Principal, conversation: str | None) -> list[Row]:
+        return await self._read(
+            lambda tx: tx.all("describe_conversations", person=principal.person, conversation=conversation)
+        )
+
+    async def update_conversation(self, principal: Principal, conversation: str, **changes: Any) -> Conversation:
+        """Set any of title, tags, zone."""
+
+        def job(tx: Transaction) -> Row:
+            changed = tx.run(
+                "update_conversation",
+                person=principal.person,
+                conversation=conversation,
+                set_title=int("title" in changes),
+                title=changes.get("title"),
+                tags=to_json(changes["tags"]) if "tags" in changes else None,
+                zone=changes.get("zone"),
+            )
+            row = tx.one("describe_conversations", person=principal.person, conversation=conversation)
+            if not changed or row is None:
+                raise no_conversation(conversation)
+            return row
+
+        return to_conversation(await self._write(job))
+
+    async def search(
+        self, principal: Principal, text: str, *, conversation: str | None = None, limit: int = 20
+    ) -> list[Message]:
+        """Messages that hold any word of the text, newest first."""
+        words = list(dict.fromkeys(analysis.words(text)))[:64]
+        if not words or limit < 1:
+            return []
+
+        def job(tx: Transaction) -> list[Row]:
+            scopes = [analysis.person_scope(principal.person)]
+            if conversation is not None:
+                row = tx.one("get_conversation", person=principal.person, conversation=conversation)
+                if row is None:
+                    return []
+                scopes.append(analysis.conversation_scope(row["key"]))
+            match = self._driver.match(scopes, words)
+            return tx.all("search_words", person=principal.person, match=match, limit=limit)
+
+        return [to_message(row, row["conversation"]) for row in await self._read(job)]
+
+    async def stats(self, principal: Principal) -> JsonObject:
+        def job(tx: Transaction) -> JsonObject:
+            totals = tx.one("count_rows", person=principal.person) or {}
+            roles = tx.all("count_roles", person=principal.person)
+            size = tx.one("store_bytes") or {}
+            return totals | size | {"roles": {row["role"]: row["messages"] for row in roles}}
+
+        found = await self._read(job)
+        for name in ("first_at", "last_at"):
+            found[name] = None if found[name] is None else times.from_micros(found[name])
+        return {name: int(value) if name in _NUMBERS else value for name, value in found.items()}
+
+    async def count_known(self, principal: Principal, conversation: str, ids: Sequence[str]) -> int:
+        """How many of these message ids are stored already."""
+
+        def job(tx: Transaction) -> int:
+            row = tx.one("get_conversation", person=principal.person, conversation=conversation)
+            return 0 if row is None else len(tx.all("known_messages", key=row["key"], ids=to_json(ids)))
+
+        return await self._read(job)
+
+    # Erasing
+
+    async def erase(
+        self,
+        principal: Principal,
+        *,
+        id: str,
+        now: datetime,
+        conversation: str | None = None,
+        message: str | None = None,
+        day: date | None = None,
+    ) -> tuple[dict[str, int], list[str]]:
+        """Delete one conversation, message or day, or (with none of these) everything of the person.
+
+        Returns rows per table and a few of the deleted texts, by which the files can be searched afterwards.
+        """
+
+        def job(tx: Transaction) -> tuple[dict[str, int], list[str]]:
+            erasing = Erasing(tx, principal)
+            if message is not None:
+                kind = "message"
+                erasing.message(message, conversation)
+            elif day is not None:
+                kind = "day"
+                erasing.day(day, conversation)
+            elif conversation is not None:
+                kind = "conversation"
+                erasing.conversation(conversation)
+            else:
+                kind = "person"
+                erasing.everything()
+            owner = hashlib.sha256(principal.person.encode()).hexdigest()
+            tx.run(
+                "record_erasure",
+                id=id, owner=owner, kind=kind, counts=to_json(erasing.counts), now=times.to_micros(now),
+            )  # fmt: skip
+            return erasing.counts, erasing.samples
+
+        return await self._write(job)
+
+    async def pending_erasures(self) -> list[str]:
+        return [row["id"] for row in await self._read(lambda tx: tx.all("pending_erasures"))]
+
+    async def finish_erasures(self, ids: Sequence[str]) -> None:
+        await self._write(lambda tx: tx.many("finish_erasure", [{"id": one} for one in ids]))
+
+    async def purge(self) -> Purged:
+        return await asyncio.wrap_future(self._driver.purge())
+
+    async def still_said(self, piece: str) -> bool:
+        """Whether a message that stays holds this piece of an erased text."""
+        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", piece) + "%"
+        return bool(await self._read(lambda tx: tx.one("any_content_holds", pattern=pattern)))
+
+    # Settings
+
+    async def settings(self, principal: Principal) -> dict[str, str]:
+        rows = await self._read(lambda tx: tx.all("get_settings", person=principal.person))
+        return {row["name"]: row["value"] for row in rows}
+
+    async def change_settings(self, principal: Principal, changes: dict[str, str | None], *, now: datetime) -> None:
+        """Store each change; None takes it back."""
+
+        def job(tx: Transaction) -> None:
+            for name, value in changes.items():
+                if value is None:
+                    tx.run("drop_setting", person=principal.person, name=name)
+                else:
+                    moment = times.to_micros(now)
+                    tx.run("put_setting", person=principal.person, name=name, value=value, now=moment)
+
+        await self._write(job)
+
+    # Derived work
+
+    async def due(self, *, after: int, limit: int) -> list[Row]:
+        return await self._read(lambda tx: tx.all("due_conversations", after=after, limit=limit))
+
+    async def mark_worked(self, *, key: int, after: int, through: int) -> bool:
+        """Move the cursor of derived work, unless somebody else moved it."""
+        return bool(await self._write(lambda tx: tx.run("mark_worked", key=key, after=after, through=through)))
+
+    async def reindex(self, principal: Principal, conversation: str) -> int:
+        """Make the words of one conversation anew, in one transaction, so that it is never half found."""
+
+        def job(tx: Transaction) -> int:
+            row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
+            if row is None:
+                return 0
+            tx.run("delete_words", key=row["key"])
+            scope, after, count = index_scope(principal, row["key"]), 0, 0
+            while page := tx.all("page", person=principal.person, conversation=conversation, after=after, limit=500):
+                save_words(
+                    tx,
+                    [
+                        words
+                        for message in page
+                        for words in word_rows(
+                            self._driver,
+                            analysis.words(message["content"]),
+                            scope=scope,
+                            key=row["key"],
+                            seq=message["seq"],
+                        )
+                    ],
+                )
+                after, count = page[-1]["seq"], count + len(page)
+            tx.run("mark_words", key=row["key"], version=analysis.VERSION)
+            return count
+
+        return await self._write(job)
+
+    async def uncounted(
+        self, principal: Principal, conversation: str, *, after: int, through: int, limit: int
+    ) -> list[Row]:
+        scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
+        return await self._read(lambda tx: tx.all("uncounted_messages", limit=limit, **scope))
+
+    async def save_tokens(self, rows: Sequence[Row]) -> None:
+        await self._write(lambda tx: tx.many("save_tokens", rows))
+
+    async def rewind(self, principal: Principal, conversation: str | None = None) -> None:
+        """Forget derived rows of the person (or of one conversation), so that the worker makes them anew."""
+
+        def job(tx: Transaction) -> None:
+            scope = {"person": principal.person, "conversation": conversation}
+            if conversation is not None and tx.one("get_conversation", **scope) is None:
+                raise no_conversation(conversation)
+            tx.run("delete_tokens", **scope)
+            tx.run("rewind_conversations", **scope)
+
+        await self._write(job)
+
+    async def rewind_everything(self) -> None:
+        """For all people, and even if the full-text index is damaged."""
+
+        def job(tx: Transaction) -> None:
+            tx.run("delete_all_words")
+            tx.run("delete_all_tokens")
+            tx.run("rewind_everything")
+
+        await self._write(job)
+
+    async def take_lease(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
+        params = {"now": times.to_micros(now), "until": times.to_micros(until)}
+        return bool(await self._write(lambda tx: tx.run("take_lease", name=name, holder=holder, **params)))
+
+    async def release_lease(self, name: str, *, holder: str) -> None:
+        await self._write(lambda tx: tx.run("release_lease", name=name, holder=holder))
+
+    # Upkeep
+
+    async def backup(self, target: Path) -> None:
+        await asyncio.wrap_future(self._driver.backup(str(target)))
+
+    async def restore(self, source: Path, *, now: datetime) -> None:
+        await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now)))
+
+    async def tidy(self) -> None:
+        await asyncio.wrap_future(self._driver.tidy())
+
+    async def examine(self) -> list[Finding]:
+        found = await asyncio.wrap_future(self._driver.examine())
+
+        def job(tx: Transaction) -> tuple[int, int]:
+            orphans, missing = tx.one("words_without_message"), tx.one("messages_without_words")
+            return (orphans or {"n": 0})["n"], (missing or {"n": 0})["n"]
+
+        orphans, missing = await self._read(job)
+        if orphans or missing:
+            detail = f"{missing} messages without words, {orphans} words without a message"
+            return [*found, Finding("words", "error", detail, "recollect rebuild --everyone")]
+        return [*found, Finding("words", "ok", "every message is in the full-text index")]
+
+
+_NUMBERS: Final = frozenset(
+    ("conversations", "due", "messages", "replaced", "text_bytes", "tokens", "estimated", "counted", "bytes")
+)

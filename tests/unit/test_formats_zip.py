@@ -1,0 +1,109 @@
+"""Exports that arrive as a zip: read in place, refused when they are hostile."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.core.errors import InvalidInput
+from recollect.formats import Batch, Skipped, format_of, read
+
+RECORD = {
+    "uuid": "u1", "name": "Bread", "chat_messages": [{"uuid": "m1", "sender": "human", "text": "How long to rise?"}],
+}  # fmt: skip
+CONVERSATIONS = json.dumps([RECORD]).encode()
+
+
+def packed(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> io.BytesIO:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    stream.seek(0)
+    return stream
+
+
+def code_of(stream: io.BytesIO) -> str:
+    with pytest.raises(InvalidInput) as refused:
+        list(read(stream))
+    return refused.value.code
+
+
+def changed(stream: io.BytesIO, offset: int, layout: str, value: int) -> io.BytesIO:
+    """The archive with one field of its (only) central directory entry overwritten."""
+    data = bytearray(stream.getvalue())
+    struct.pack_into(layout, data, data.index(b"PK\x01\x02") + offset, value)
+    return io.BytesIO(bytes(data))
+
+
+def test_conversations_are_read_straight_out_of_the_zip(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    path.write_bytes(packed({"users.json": b"[]", "conversations.json": CONVERSATIONS}).getvalue())
+    seen: list[int] = []
+    [batch] = read(path, progress=seen.append)
+    assert isinstance(batch, Batch) and batch.conversation == "claude-u1"
+    assert 0 < seen[-1] <= path.stat().st_size
+    assert format_of(path) == "claude"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_numbered_files_and_files_in_a_folder_are_read_in_order() -> None:
+    second = json.dumps([{**RECORD, "uuid": "u2"}]).encode()
+    stream = packed({"export/conversations-001.json": second, "export/conversations-000.json": CONVERSATIONS})
+    assert [item.conversation for item in read(stream) if isinstance(item, Batch)] == ["claude-u1", "claude-u2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../conversations.json", "/conversations.json", "..\\conversations.json", "C:\\x\\conversations.json"]
+)
+def test_names_that_point_outside_are_not_read(name: str) -> None:
+    assert code_of(packed({name: CONVERSATIONS})) == "no_conversations"
+
+
+def test_zip_without_conversations_is_refused() -> None:
+    assert code_of(packed({"chat.html": b"<html>"})) == "no_conversations"
+
+
+def test_encrypted_zip_is_refused() -> None:
+    assert code_of(changed(packed({"conversations.json": CONVERSATIONS}), 8, "<H", 1)) == "encrypted_archive"
+
+
+def test_bomb_is_refused_by_its_declared_size() -> None:
+    bomb = changed(packed({"conversations.json": CONVERSATIONS}), 24, "<I", 2 * 1024**3)
+    assert code_of(bomb) == "archive_bomb"
+
+
+def test_packing_that_cannot_be_bounded_is_refused() -> None:
+    assert code_of(packed({"conversations.json": CONVERSATIONS}, zipfile.ZIP_BZIP2)) == "unreadable_archive"
+
+
+def test_cut_or_damaged_zip_is_refused() -> None:
+    whole = packed({"conversations.json": CONVERSATIONS}).getvalue()
+    assert code_of(io.BytesIO(whole[:-30])) == "unreadable_archive"
+    damaged = bytearray(whole)
+    damaged[60:70] = b"\x00" * 10
+    assert code_of(io.BytesIO(bytes(damaged))) == "unreadable_archive"
+
+
+@given(changes=st.lists(st.tuples(st.integers(4, 10_000), st.integers(0, 255)), min_size=1, max_size=4))
+def test_zip_with_any_bytes_changed_gives_batches_or_invalid_input(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(packed({"conversations.json": CONVERSATIONS}).getvalue())
+    for position, value in changes:
+        data[4 + position % (len(data) - 4)] = value
+    try:
+        assert all(isinstance(item, Batch | Skipped) for item in read(io.BytesIO(bytes(data))))
+    except InvalidInput as refused:
+        assert refused.code in {
+            "unreadable_archive",
+            "no_conversations",
+            "encrypted_archive",
+            "archive_bomb",
+            "unknown_format",
+        }
