@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.core.errors import InvalidInput
@@ -100,6 +100,7 @@ exports = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(exports)
 def test_export_read_and_exported_again_is_the_same_bytes(items: list[Any]) -> None:
     data = written(

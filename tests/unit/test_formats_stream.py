@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recollect.core.errors import InvalidInput
@@ -36,6 +36,7 @@ def elements(data: bytes, *, size: int = 7, limit: int = LIMIT) -> list[object]:
     return [item if isinstance(item, Skipped) else item[1] for item in found]
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(json_values, max_size=6),
     indent=st.sampled_from([None, 2]),
@@ -53,6 +54,7 @@ def test_array_read_in_chunks_of_any_size_equals_the_array_parsed_whole(
     )
 
 
+@settings(deadline=None)
 @given(values=st.lists(json_values, max_size=6), size=st.integers(1, 50))
 def test_lines_read_in_chunks_of_any_size_equal_the_lines_parsed_one_by_one(values: list[object], size: int) -> None:
     data = "\r\n".join(json.dumps(value) for value in values).encode()
@@ -60,6 +62,7 @@ def test_lines_read_in_chunks_of_any_size_equal_the_lines_parsed_one_by_one(valu
     assert [item[1] for item in found if isinstance(item, tuple)] == values
 
 
+@settings(deadline=None)
 @given(values=st.lists(json_values, min_size=1, max_size=5), share=st.floats(0, 0.999), size=st.integers(1, 40))
 def test_array_cut_anywhere_gives_its_whole_elements_and_then_a_report(
     values: list[object], share: float, size: int
@@ -133,6 +136,7 @@ LINES = [b'{"format":"recollect","version":1}\n', b'{"type":"conversation","name
 fragments = st.sampled_from([*PUNCTUATION, *(b'"%s":' % key for key in KEYS), *LINES, b'"user"', b'"human"'])
 
 
+@settings(deadline=None)
 @given(
     data=st.binary(max_size=300) | st.lists(fragments, max_size=60).map(b"".join),
     format=st.none() | st.sampled_from(FORMATS),
@@ -155,6 +159,7 @@ SHAPES = {
 likely = st.sampled_from(["user", "human", "assistant", "tool", "x", "", "\ud800", "2026-01-01"]) | json_values
 
 
+@settings(deadline=None)
 @given(data=st.data(), format=st.sampled_from(sorted(SHAPES)))
 def test_wrong_types_anywhere_give_batches_or_reports(data: st.DataObject, format: str) -> None:
     key, fields = SHAPES[format]
@@ -175,6 +180,7 @@ def test_wrong_types_anywhere_give_batches_or_reports(data: st.DataObject, forma
     check_batches(list(read(io.BytesIO(raw), format=format)))
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_any_tree_of_nodes_gives_each_message_at_most_once(data: st.DataObject) -> None:
     ids = st.sampled_from("abcdefg")

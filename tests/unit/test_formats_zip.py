@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.core.errors import InvalidInput
@@ -92,6 +92,7 @@ def test_cut_or_damaged_zip_is_refused() -> None:
     assert code_of(io.BytesIO(bytes(damaged))) == "unreadable_archive"
 
 
+@settings(deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(4, 10_000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_zip_with_any_bytes_changed_gives_batches_or_invalid_input(changes: list[tuple[int, int]]) -> None:
     data = bytearray(packed({"conversations.json": CONVERSATIONS}).getvalue())

@@ -1,0 +1,118 @@
+"""Starting victims, letting them go together, killing them, and reading what they acknowledged."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+VICTIM = str(Path(__file__).with_name("victim.py"))
+PATIENCE = 120.0
+
+
+class Victim:
+    def __init__(self, mode: str, **arguments: Any) -> None:
+        self.arguments = arguments
+        self._process = subprocess.Popen(
+            [sys.executable, VICTIM, mode, json.dumps(arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.input, self.output = self._process.stdin, self._process.stdout
+        self._said = b""
+
+    def read(self) -> bool:
+        """Take what it said; False when it ended."""
+        block = os.read(self.output.fileno(), 65536)
+        self._said += block
+        return bool(block)
+
+    def await_ready(self) -> None:
+        while b"\n" not in self._said:
+            assert self.read(), "it ended before it was ready"
+
+    def go(self) -> None:
+        self.input.write(b"go\n")
+
+    def kill(self) -> None:
+        """Ended by its id, without a chance to tidy up. Everything it had said is read."""
+        self._process.send_signal(signal.SIGKILL)
+        while self.read():
+            pass
+
+    def lines(self) -> list[list[str]]:
+        """What it said after `ready`, a line as words. A last line without its end was never acknowledged."""
+        return [line.split(" ") for line in self._said.decode().split("\n")[1:-1]]
+
+    def close(self) -> int:
+        try:
+            self._process.kill()
+            return self._process.wait(PATIENCE)
+        finally:
+            self.input.close()
+            self.output.close()
+
+
+@contextmanager
+def ready(victims: Sequence[Victim]) -> Iterator[None]:
+    """All of them wait for the signal to go; none outlives the block."""
+    try:
+        for victim in victims:
+            victim.await_ready()
+        yield
+    finally:
+        for victim in victims:
+            victim.close()
+
+
+def run_to_end(victims: Sequence[Victim], *, seconds: float = PATIENCE) -> list[list[str]]:
+    """Let all go at once; returns everything they said. A victim that meets an error fails the test."""
+    with ready(victims):
+        for victim in victims:
+            victim.go()
+        _read_until(victims, time.monotonic() + seconds)
+        for victim in victims:
+            assert victim.lines()[-1:] == [["done"]], f"it did not finish: {victim.lines()[-3:]}"
+    return _checked(victims)
+
+
+def kill_at(victims: Sequence[Victim], moments: Sequence[float]) -> list[list[str]]:
+    """Let all go at once and kill each after its seconds; returns everything they said."""
+    with ready(victims):
+        for victim in victims:
+            victim.go()
+        start = time.monotonic()
+        for moment, victim in sorted(zip(moments, victims, strict=True), key=lambda pair: pair[0]):
+            _read_until(victims, start + moment)
+            victim.kill()
+    return _checked(victims)
+
+
+def _read_until(victims: Sequence[Victim], deadline: float) -> None:
+    """Keep the pipes empty, so that nobody waits for us, until then or until all have ended."""
+    with selectors.DefaultSelector() as selector:
+        for victim in victims:
+            selector.register(victim.output, selectors.EVENT_READ, victim)
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                if not key.data.read():
+                    selector.unregister(key.fileobj)
+
+
+def _checked(victims: Sequence[Victim]) -> list[list[str]]:
+    lines = [line for victim in victims for line in victim.lines()]
+    errors = [" ".join(line) for line in lines if line[0] == "error"]
+    assert not errors, f"an error reached a caller: {errors[:3]}"
+    return [line for line in lines if line != ["done"]]

@@ -1,0 +1,171 @@
+"""A process that works on a memory and says through its standard output what was acknowledged.
+
+Run as `python victim.py MODE ARGUMENTS`, the arguments as JSON. It writes `ready`, waits for a line on its standard
+input, and works until it is done or killed. Every line leaves by one unbuffered write after the call returned, so what
+the parent reads was promised to a caller. Texts follow from ids: the parent knows what each message must say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recollect import Memory
+from recollect.sql import migrations
+from recollect.sql.sqlite import SqliteDriver
+
+LONGEST = 20.0  # seconds that a victim works if nobody kills it
+VOCABULARY = (
+    "a the of memory Riyadh report budget meeting tomorrow yesterday café naïve STRASSE straße 2026 12.5 x_y id=7 "
+    "السلام عليكم التَّقرير الميزانيّة إلى أحمد مدرسة ١٢٣ مـــرحبا 東京 記憶 コード 안녕 emoji😀 ﬁne № end"
+).split(" ")
+
+
+def text_of(id: str) -> str:
+    """What the message with this id says: mostly short, sometimes over several pages of the file."""
+    dice = random.Random(id)
+    length = dice.choices((0, 6, 25, 120, 2500), weights=(1, 40, 40, 15, 1))[0]
+    return f"canary{id.rsplit('.', 1)[0].replace('-', 'x')} " + " ".join(dice.choices(VOCABULARY, k=length))
+
+
+def size_of(batch: str) -> int:
+    return random.Random(batch).randint(1, 60)
+
+
+def ids_of(batch: str) -> list[str]:
+    return [f"{batch}.{place}" for place in range(size_of(batch))]
+
+
+def fields_of(id: str) -> dict[str, Any]:
+    return {"role": "user", "content": text_of(id), "id": id, "metadata": {"said": id}}
+
+
+def say(*words: object) -> None:
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def add(path: str, run: str, threads: int, conversations: int, worker: bool) -> None:
+    """Single adds, from several threads."""
+    with Memory(path, worker=worker) as memory:
+
+        def work(number: int) -> None:
+            for count in range(20_000):
+                id = f"{run}-{number}-{count}"
+                conversation = f"c{(number + count) % conversations}"
+                say("added", conversation, id, memory.add(conversation, **fields_of(id)).seq)
+
+        in_threads(threads, work)
+
+
+def add_many(path: str, run: str, threads: int, conversations: int, worker: bool) -> None:
+    with Memory(path, worker=worker) as memory:
+
+        def work(number: int) -> None:
+            for count in range(20_000):
+                batch = f"{run}-{number}-{count}"
+                conversation = f"c{(number + count) % conversations}"
+                stored = memory.add_many(conversation, [fields_of(id) for id in ids_of(batch)])
+                say("added_many", conversation, batch, stored[0].seq)
+
+        in_threads(threads, work)
+
+
+def import_files(path: str, files: list[str], worker: bool) -> None:
+    with Memory(path, worker=worker) as memory:
+        for file in files:
+            result = memory.import_file(file)
+            say("imported", Path(file).name, result.messages, result.added)
+
+
+def erase(path: str, run: str, threads: int, worker: bool) -> None:
+    """Erases two of three conversations while the next ones are added."""
+    doomed: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with Memory(path, worker=worker) as memory:
+
+        def work(number: int) -> None:
+            if number == 0:
+                while True:
+                    conversation = doomed.get()
+                    say("erasing", conversation)
+                    receipt = memory.erase(conversation=conversation)
+                    say("erased", conversation, receipt.counts["messages"], int(receipt.pending), receipt.id)
+            for count in range(20_000):
+                conversation = f"{run}-{number}-{count}"
+                stored = memory.add_many(conversation, [fields_of(id) for id in ids_of(conversation)])
+                say("added_many", conversation, conversation, stored[0].seq)
+                if count % 3:
+                    doomed.put(conversation)
+
+        in_threads(1 + threads, work)
+
+
+def migrate(path: str, folder: str) -> None:
+    driver = SqliteDriver(path, migrations=migrations.load("sqlite", Path(folder)))
+    driver.open(1)
+    say("migrated")
+    driver.close()
+
+
+def open_only(location: str) -> None:
+    """Opens the memory, which migrates it."""
+    with Memory(location, worker=False) as memory:
+        say("opened", len(memory.conversations()))
+
+
+def write(location: str, conversation: str, run: str, count: int) -> None:
+    with Memory(location, worker=False) as memory:
+        for number in range(count):
+            id = f"{run}-{number}"
+            say("added", conversation, id, memory.add(conversation, **fields_of(id)).seq)
+
+
+def repeat(location: str, conversation: str, id: str, run: str, threads: int) -> None:
+    """The same id from several threads at once, each with words of its own: only one may win."""
+    start = threading.Barrier(threads)
+    with Memory(location, worker=False) as memory:
+
+        def work(number: int) -> None:
+            start.wait(LONGEST)
+            reply = memory.add(conversation, "user", f"said by {run} {number}", id=id)
+            say("reply", json.dumps(reply.to_dict(), sort_keys=True))
+
+        in_threads(threads, work)
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            say("error", repr(error))
+            raise
+
+    threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(count)]
+    deadline = time.monotonic() + LONGEST
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+MODES: dict[str, Callable[..., None]] = {
+    work.__name__: work for work in (add, add_many, import_files, erase, migrate, open_only, write, repeat)
+}
+
+if __name__ == "__main__":
+    say("ready")
+    sys.stdin.readline()
+    try:
+        MODES[sys.argv[1]](**json.loads(sys.argv[2]))
+    except BaseException as failure:
+        say("error", repr(failure))
+        raise
+    say("done")

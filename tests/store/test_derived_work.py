@@ -1,0 +1,205 @@
+"""The worker: it finds what is missing, does it once, and picks up where another left off."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recollect import AsyncMemory, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
+from recollect.core import analysis
+from recollect.core.models import Principal
+from recollect.testing import FakeClock
+from recollect.worker import Work, Worker
+
+Open = Callable[..., Memory]
+
+
+def test_drain_counts_the_tokens_of_every_message_once(memory: Memory) -> None:
+    memory.add("trip", "user", "I'm allergic to peanuts.", name="Sara")
+    memory.add("trip", "assistant", "", tool_calls=[{"id": "1", "function": {"name": "f", "arguments": "{}"}}])
+    assert memory.stats()["due"] == 1
+    done = memory.drain()
+    assert done.counts["tokens"] == 2
+    assert done.complete and not done.failed
+    messages = [
+        {"role": "user", "content": "I'm allergic to peanuts.", "name": "Sara"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+    ]
+    stats = memory.stats()
+    assert stats["tokens"] == count_tokens_for_messages(messages)
+    assert (stats["counted"], stats["due"], stats["estimated"]) == (2, 0, 0)
+    assert not any(memory.drain().counts.values())
+
+
+def test_the_worker_in_the_process_does_the_work_by_itself(open_memory: Open) -> None:
+    memory = open_memory(worker=True)
+    memory.add("trip", "user", "hello")
+    done = threading.Event()
+
+    def watch() -> None:
+        for _ in range(200):
+            if memory.stats()["counted"] == 1:
+                done.set()
+                return
+            done.wait(0.05)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    watcher.join()
+    assert done.is_set()
+
+
+def test_a_conversation_under_another_workers_lease_is_left_alone_until_it_expires(
+    open_memory: Open, clock: FakeClock
+) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due(after=0, limit=10))
+    name = f"conversation:{row['key']}"
+    until = clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
+    assert not memory._wait(store.take_lease(name, holder="third", now=clock.now(), until=until))
+    done = memory.drain()
+    assert not done.complete
+    assert memory.stats()["counted"] == 0
+    clock.advance(timedelta(seconds=61))
+    assert memory.drain().complete
+    assert memory.stats()["counted"] == 1
+
+
+def test_many_workers_at_once_do_each_conversation_once(open_memory: Open) -> None:
+    memories = [open_memory() for _ in range(4)]
+    for n in range(12):
+        memories[0].add(f"c{n}", "user", f"hello {n}")
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda m=m: results.append(m.drain())) for m in memories]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(done.counts.get("tokens", 0) for done in results) == 12
+    assert memories[0].drain().complete
+    assert memories[0].stats()["counted"] == 12
+
+
+def test_a_message_that_arrives_during_the_work_is_done_next(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "first")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due(after=0, limit=10))
+    memory.add("trip", "user", "second")
+    assert memory._wait(store.mark_worked(key=row["key"], after=0, through=row["last_seq"]))
+    assert memory.stats()["due"] == 1
+    assert memory.drain().counts["tokens"] == 1
+    assert memory.stats()["due"] == 0
+
+
+def test_a_rebuild_in_the_middle_of_the_work_is_not_lost(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "first")
+    memory.drain()
+    memory.add("trip", "user", "second")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due(after=0, limit=10))
+    memory._wait(store.rewind(Principal("local")))
+    assert not memory._wait(store.mark_worked(key=row["key"], after=row["worked_seq"], through=row["last_seq"]))
+    assert memory.drain().counts["tokens"] == 2
+
+
+def test_rebuild_makes_the_same_rows_again(open_memory: Open) -> None:
+    sara, omar = open_memory(person="sara"), open_memory(person="omar")
+    for memory in (sara, omar):
+        memory.add_many("trip", [{"role": "user", "content": f"hello {n} there"} for n in range(20)])
+        memory.add("other", "user", "something else")
+        memory.drain()
+    before = sara.stats()
+    done = sara.rebuild(conversation="trip")
+    assert (done.counts["words"], done.counts["tokens"]) == (20, 20)
+    assert sara.rebuild().counts["tokens"] == 21
+    assert sara.rebuild(everyone=True).counts["tokens"] == 42
+    assert sara.stats() | {"bytes": 0} == before | {"bytes": 0}
+    assert all(finding.state == "ok" for finding in sara.check())
+    with pytest.raises(NotFound):
+        sara.rebuild(conversation="nowhere")
+
+
+def test_a_new_analyser_makes_all_words_anew(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = open_memory()
+    first.add("trip", "user", "hello there")
+    first.drain()
+    first.close()
+    monkeypatch.setattr(analysis, "VERSION", analysis.VERSION + 1)
+    monkeypatch.setattr(analysis, "words", lambda text: ["changed"])
+    second = open_memory()
+    assert second.drain().counts["words"] == 1
+    engine = second._engine
+    assert len(second._wait(engine._store.search(engine._principal, "anything"))) == 1
+    assert not second.drain().counts.get("words")
+
+
+def test_a_failing_chore_is_named_and_tried_again(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    engine = memory._engine
+    chore = _Flaky()
+    worker = Worker(
+        engine._store, engine._clock, holder="h", chores=[chore], upkeep=[], lease=lambda: timedelta(seconds=9)
+    )
+    done = memory._wait(worker.drain())
+    assert (done.failed, done.complete) == ({"flaky": "provider_timeout"}, False)
+    chore.well = True
+    done = memory._wait(worker.drain())
+    assert (done.counts["flaky"], done.failed, done.complete) == (1, {}, True)
+
+
+class _Flaky:
+    name = "flaky"
+    well = False
+
+    async def do(self, work: Work) -> int:
+        if not self.well:
+            raise ProviderUnavailable("provider_timeout", "no answer")
+        return 1
+
+
+def test_drain_stops_when_its_time_is_up(memory: Memory) -> None:
+    for n in range(30):
+        memory.add(f"c{n}", "user", "hello")
+    done = memory.drain(timeout=0)
+    assert not done.complete
+    assert memory.drain(timeout=60).complete
+    assert memory.stats()["counted"] == 30
+
+
+def test_the_async_face_works_alike(location: str) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(location) as memory:
+            stored = await asyncio.gather(*(memory.add("trip", "user", f"hello {n}") for n in range(20)))
+            assert sorted(m.seq for m in stored) == list(range(1, 21))
+            assert (await memory.drain()).complete
+            assert len(await memory.history("trip")) == 20
+
+    asyncio.run(scenario())
+
+
+def test_worker_until_told_to_stop(location: str) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(location, worker=False) as memory:
+            await memory.add("trip", "user", "hello")
+            stop = asyncio.Event()
+            task = asyncio.create_task(memory.work_until(stop))
+            for _ in range(200):
+                if (await memory.stats())["counted"]:
+                    break
+                await asyncio.sleep(0.02)
+            stop.set()
+            await asyncio.wait_for(task, 5)
+            assert (await memory.stats())["counted"] == 1
+
+    asyncio.run(scenario())

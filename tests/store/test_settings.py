@@ -1,0 +1,129 @@
+"""Settings: which layer wins, and changes at run time that last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recollect import InvalidInput, Memory, Settings
+
+Open = Callable[..., Memory]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_constructor_wins_over_the_environment_and_that_over_the_file(
+    open_memory: Open, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "recollect.toml").write_text(
+        "[recollect]\nrag_token_budget = 1\nmemory_k_raw_turns = 4\nrag_rerank_alpha = 0.5\n"
+    )
+    monkeypatch.setenv("RAG_TOKEN_BUDGET", "2")
+    monkeypatch.setenv("MEMORY_K_RAW_TURNS", "5")
+    memory = open_memory(settings=Settings(rag_token_budget=3))
+    settings, origins = memory.settings(), memory.setting_origins()
+    assert (settings.rag_token_budget, settings.memory_k_raw_turns, settings.rag_rerank_alpha) == (3, 5, 0.5)
+    assert (origins["rag_token_budget"], origins["memory_k_raw_turns"]) == ("constructor", "environment")
+    assert (origins["rag_rerank_alpha"], origins["rag_hybrid"]) == ("file", "default")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "expected"),
+    [
+        ("RAG_HYBRID", "false", "rag_hybrid", False),
+        ("RAG_CHUNKING", "0", "rag_chunking", False),
+        ("RAG_TOKEN_BUDGET", "800", "rag_token_budget", 800),
+        ("RAG_SUMMARY_FREQUENCY", "5", "rag_summary_frequency", 5),
+        ("RAG_RERANK_ALPHA", "0.7", "rag_rerank_alpha", 0.7),
+        ("RAG_RERANK_BETA", "0.2", "rag_rerank_beta", 0.2),
+        ("RAG_RERANK_GAMMA", "0.1", "rag_rerank_gamma", 0.1),
+        ("BACKFILL_CHUNKS", "false", "backfill_chunks", False),
+        ("MEMORY_K_RAW_TURNS", "2", "memory_k_raw_turns", 2),
+        ("MEMORY_SUMMARY_TOKEN_CAP", "400", "memory_summary_token_cap", 400),
+        ("MEMORY_PROMPT_TOKEN_BUDGET", "2500", "memory_prompt_token_budget", 2500),
+        ("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", "5000", "memory_chunk_summarize_threshold", 5000),
+        ("MEMORY_SUMMARIZER_MODEL", "gpt-5.1-nano", "memory_summarizer_model", "gpt-5.1-nano"),
+        ("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_1", "prompt_id_summary_global", "pmpt_1"),
+        ("PROMPT_VERSION_SUMMARY_GLOBAL", "3", "prompt_version_summary_global", "3"),
+        ("RECOLLECT_WORKER_POLL_SECONDS", "9", "worker_poll_seconds", 9.0),
+        ("RECOLLECT_RAG_HYBRID", "no", "rag_hybrid", False),
+    ],
+)
+def test_the_documents_variable_names_work(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, field: str, expected: object
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with Memory(":memory:", worker=False) as memory:
+        assert getattr(memory.settings(), field) == expected
+
+
+def test_a_change_at_run_time_lasts_and_reaches_other_memories_of_the_person(open_memory: Open) -> None:
+    one, two, other = open_memory(), open_memory(), open_memory(person="omar")
+    assert one.change_settings(rag_hybrid=False, rag_token_budget=700).rag_token_budget == 700
+    assert two.settings().rag_hybrid is False
+    assert other.settings().rag_hybrid is True
+    assert open_memory().settings().rag_token_budget == 700
+    assert one.change_settings(rag_token_budget=None).rag_token_budget == 1000
+    assert two.settings().rag_token_budget == 1000
+
+
+def test_a_stored_change_wins_over_the_environment_and_the_constructor_over_both_at_the_start(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_memory().change_settings(rag_token_budget=700)
+    monkeypatch.setenv("RAG_TOKEN_BUDGET", "600")
+    assert open_memory().settings().rag_token_budget == 700
+    given = open_memory(settings=Settings(rag_token_budget=500))
+    assert given.settings().rag_token_budget == 500
+    assert given.change_settings(rag_token_budget=400).rag_token_budget == 400
+    assert given.settings().rag_token_budget == 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"rag_token_budget": -1}, "invalid_setting"),
+        ({"rag_token_budget": "many"}, "invalid_setting"),
+        ({"no_such_thing": 1}, "unknown_setting"),
+        ({"api_key": "sk-secret"}, "setting_not_stored"),
+    ],
+)
+def test_a_bad_change_is_refused_and_changes_nothing(memory: Memory, changes: dict[str, object], code: str) -> None:
+    before = memory.settings()
+    with pytest.raises(InvalidInput) as caught:
+        memory.change_settings(rag_hybrid=False, **changes)
+    assert caught.value.code == code
+    assert "sk-secret" not in str(caught.value)
+    assert memory.settings() == before
+
+
+def test_a_bad_environment_or_file_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> None:
+    monkeypatch.setenv("RAG_TOKEN_BUDGET", "lots")
+    with pytest.raises(InvalidInput, match="rag_token_budget"):
+        Memory(":memory:")
+    monkeypatch.delenv("RAG_TOKEN_BUDGET")
+    (elsewhere / "recollect.toml").write_text("wrong = 1")
+    with pytest.raises(InvalidInput, match="wrong"):
+        Memory(":memory:")
+    (elsewhere / "recollect.toml").write_text("= nonsense")
+    with pytest.raises(InvalidInput, match="not TOML"):
+        Memory(":memory:")
+
+
+def test_the_settings_file_may_have_another_name(monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> None:
+    (elsewhere / "mine.toml").write_text("rag_hybrid = false")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(elsewhere / "mine.toml"))
+    with Memory(":memory:", worker=False) as memory:
+        assert memory.settings().rag_hybrid is False
+
+
+def test_a_key_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_API_KEY", "sk-secret")
+    with Memory(":memory:", worker=False) as memory:
+        assert "sk-secret" not in repr(memory.settings())
