@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from recollect.core import analysis
 from recollect.core.models import JsonObject
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import Clock, Tokenizer
 from recollect.providers.tokenizer import count_message
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
 from recollect.worker import Work
 
-SLICE = 500
+TIDY_EVERY = timedelta(seconds=30)
 
 
 class IndexWords:
@@ -41,14 +42,10 @@ class CountTokens:
         self._store, self._tokenizer = store, tokenizer
 
     async def do(self, work: Work) -> int:
-        after, count = work.after, 0
-        while rows := await self._store.uncounted(
-            work.principal, work.conversation, after=after, through=work.through, limit=SLICE
-        ):
-            counted = await asyncio.to_thread(self._count, rows)
-            await self._store.save_tokens(counted)
-            after, count = rows[-1]["seq"], count + len(rows)
-        return count
+        rows = await self._store.uncounted(work.principal, work.conversation, after=work.after, through=work.through)
+        if rows:
+            await self._store.save_tokens(await asyncio.to_thread(self._count, rows))
+        return len(rows)
 
     def _count(self, rows: list[Row]) -> list[Row]:
         tokenizer = self._tokenizer()
@@ -78,3 +75,21 @@ class FinishErasures:
             return 0
         await self._store.finish_erasures(pending)
         return len(pending)
+
+
+class TidyStore:
+    """Keeps the write-ahead log short, now and then."""
+
+    name = "tidied"
+
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._last: datetime | None = None
+
+    async def tend(self) -> int:
+        """Never counts as work done: a drain would not end."""
+        now = self._clock.now()
+        if self._last is None or abs(now - self._last) >= TIDY_EVERY:
+            self._last = now
+            await self._store.tidy()
+        return 0

@@ -14,7 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from recollect.core.errors import InvalidInput
 from recollect.core.protocols import Clock, Embedder, Model
-from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file
+from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
+from recollect.providers.resilience import Timeouts
+from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer
 from recollect.sql.driver import Driver
 from recollect.sql.store import SqlStore
 
@@ -33,6 +35,7 @@ class Parts:
     clock: Clock
     model: Model | None
     embedder: Embedder | None
+    owned: tuple[OpenAIModel | OpenAIEmbedder, ...]  # made here, so closed with the memory
     given: Settings | None
     environment: dict[str, Any]
     file: dict[str, Any]
@@ -48,17 +51,62 @@ def compose(
 ) -> Parts:
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInput("invalid_settings", "`settings` takes a Settings object.")
+    environment = from_environment(os.environ)
+    file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)))
+    start = layer(settings, {}, environment, file).settings
     driver = make_driver(location)
+    own_model = make_model(start) if model is None else None
+    own_embedder = make_embedder(start) if embedder is None else None
     return Parts(
         store=SqlStore(driver),
         driver=driver,
         clock=clock or SystemClock(),
-        model=model,
-        embedder=embedder,
+        model=model or own_model,
+        embedder=embedder or own_embedder,
+        owned=tuple(part for part in (own_model, own_embedder) if part is not None),
         given=settings,
-        environment=from_environment(os.environ),
-        file=from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE))),
+        environment=environment,
+        file=file,
     )
+
+
+def make_model(settings: Settings) -> OpenAIModel | None:
+    """The model at `model_url`, if one is set. Its address and key are fixed when the memory is made."""
+    if settings.model_url is None:
+        return None
+    name = settings.memory_summarizer_model or settings.model_name
+    if name is None and settings.prompt_id_summary_global is None:
+        raise InvalidInput("invalid_setting", "model_url needs model_name (or a hosted prompt) beside it.")
+    return OpenAIModel(
+        settings.model_url,
+        name or "",
+        api_key=settings.api_key,
+        prompt_id=settings.prompt_id_summary_global,
+        prompt_version=settings.prompt_version_summary_global,
+        timeout=_timeouts(settings),
+        retries=settings.provider_retries,
+    )
+
+
+def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
+    """The embedder at `embedder_url`, if one is set."""
+    if settings.embedder_url is None:
+        return None
+    if settings.embedder_name is None:
+        raise InvalidInput("invalid_setting", "embedder_url needs embedder_name beside it.")
+    return OpenAIEmbedder(
+        settings.embedder_url,
+        settings.embedder_name,
+        settings.embedder_dimensions,
+        api_key=settings.api_key,
+        timeout=_timeouts(settings),
+        retries=settings.provider_retries,
+    )
+
+
+def _timeouts(settings: Settings) -> Timeouts:
+    attempt = settings.provider_timeout_seconds
+    return Timeouts(connect=min(5.0, attempt), attempt=attempt, total=attempt * (settings.provider_retries + 1))
 
 
 def make_driver(location: str | os.PathLike[str]) -> Driver:

@@ -12,18 +12,28 @@ from types import TracebackType
 from typing import Any, Self
 
 from recollect import transfer
-from recollect.chores import CountTokens, FinishErasures, IndexWords
+from recollect.chores import CountTokens, FinishErasures, IndexWords, TidyStore
 from recollect.compose import compose
 from recollect.core import drafts, times
 from recollect.core.errors import InvalidInput, StoreUnavailable
-from recollect.core.models import Appended, Conversation, Done, Draft, Imported, JsonObject, Message, Principal, Receipt
+from recollect.core.models import (
+    Appended,
+    Conversation,
+    Done,
+    Draft,
+    Finding,
+    Imported,
+    JsonObject,
+    Message,
+    Principal,
+    Receipt,
+)
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.text import identity, storable
 from recollect.evidence import count_remaining
 from recollect.ids import new_id
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.settings import Settings, checked_changes, layer
-from recollect.sql.driver import Finding
 from recollect.worker import Worker
 
 COUNTER = "o200k_base"
@@ -63,7 +73,7 @@ class AsyncMemory:
             self._clock,
             holder=new_id(self._clock.now()),
             chores=[IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))],
-            upkeep=[FinishErasures(self._store)],
+            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock)],
             lease=lambda: timedelta(seconds=self._settings.worker_lease_seconds),
         )
         self._background = worker
@@ -95,6 +105,8 @@ class AsyncMemory:
                 if self._task is not None:
                     await self._task
                 await self._store.close()
+                for part in self._parts.owned:
+                    await part.close()
             self._state = "closed"
 
     async def __aenter__(self) -> Self:

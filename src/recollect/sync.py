@@ -10,11 +10,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from recollect.core.models import Conversation, Done, Imported, JsonObject, Message, Receipt
+from recollect.core.models import Conversation, Done, Finding, Imported, JsonObject, Message, Receipt
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.engine import AsyncMemory
 from recollect.settings import Settings
-from recollect.sql.driver import Finding
 
 T = TypeVar("T")
 

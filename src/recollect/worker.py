@@ -23,7 +23,9 @@ from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
 PAGE = 200
+SLICE = 500  # messages of one conversation that are worked on under one lease
 GATHER = 0.2  # seconds
+FAILED = 5.0  # seconds before what failed is tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ class Worker:
                 await before()
                 done = await self.sweep()
                 if done.failed:
-                    delay = max(delay, 5.0)  # what failed just now is not tried again at once
+                    delay = max(delay, FAILED)
+                elif any(done.counts.values()):
+                    continue  # there may be more
             except RecollectError as error:
                 log.warning("the worker cannot reach its store: %s", error.code)
             except Exception:
@@ -137,7 +141,7 @@ class Worker:
                     row["name"],
                     key=row["key"],
                     after=row["worked_seq"],
-                    through=row["last_seq"],
+                    through=min(row["last_seq"], row["worked_seq"] + SLICE),
                     words_version=row["words_version"],
                 )
             after = rows[-1]["key"]

@@ -17,7 +17,8 @@ import pytest
 
 from fault_server import Fault, FaultServer, Reply
 from recollect.core.errors import InvalidInput, ProviderUnavailable
-from recollect.providers.openai import LARGEST_REPLY, OpenAIEmbedder, OpenAIModel
+from recollect.providers.endpoint import LARGEST_REPLY
+from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import BreakerSettings, Timeouts, Timing, parse_retry_after
 
 KEY = "sk-test-4f9aVerySecret"

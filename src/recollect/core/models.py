@@ -157,3 +157,13 @@ class Imported(Record):
     added: int
     known: int
     skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Record):
+    """One line of the doctor's report. `state` is ok, warning or error; `fix` says what to do about it."""
+
+    name: str
+    state: str
+    detail: str
+    fix: str = ""

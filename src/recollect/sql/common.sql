@@ -176,7 +176,7 @@ FROM messages m JOIN conversations c ON c.key = m.conversation_key
 LEFT JOIN message_tokens t ON t.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
   AND t.message_key IS NULL
-ORDER BY m.seq LIMIT :limit;
+ORDER BY m.seq;
 
 -- name: save_tokens
 -- The message may have been erased since it was read.

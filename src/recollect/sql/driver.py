@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from recollect.core.models import Finding
+
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item
 Row = dict[str, Any]
@@ -45,16 +47,6 @@ class Purged:
     files: tuple[str, ...] = ()
     pending: bool = False
     kept_elsewhere: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's report. `state` is ok, warning or error; `fix` says what to do about it."""
-
-    name: str
-    state: str
-    detail: str
-    fix: str = ""
 
 
 class Driver(Protocol):

@@ -18,9 +18,10 @@ from psycopg import errors, sql
 from psycopg.rows import dict_row
 
 from recollect.core.errors import RecollectError, StoreUnavailable
+from recollect.core.models import Finding
 from recollect.sql import migrations as schema
 from recollect.sql.copying import copy_log
-from recollect.sql.driver import Finding, Handler, I, Job, Params, Purged, Row, T, Transaction
+from recollect.sql.driver import Handler, I, Job, Params, Purged, Row, T, Transaction
 from recollect.sql.queries import load, postgres_spelling
 from recollect.sql.sqlite_file import new_file
 

@@ -1,4 +1,4 @@
-"""The SQLite driver: one writer thread that commits in groups, and a few reader threads.
+"""The SQLite driver: one writer, a few reader threads, and side connections for what takes long.
 
 Owns pragmas, locking, the translation of SQLite's errors, and everything about the file itself. Several processes
 on one file are normal use: writers take the lock up front (BEGIN IMMEDIATE) and wait in line for it.
@@ -7,23 +7,23 @@ on one file are normal use: writers take the lock up front (BEGIN IMMEDIATE) and
 from __future__ import annotations
 
 import logging
-import queue
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import apsw
 
-from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
+from recollect.core.errors import InvalidInput, StoreUnavailable
+from recollect.core.models import Finding
 from recollect.sql import migrations as schema
-from recollect.sql.driver import Finding, Handler, I, Job, Params, Purged, Row, T
-from recollect.sql.queries import Query, load
+from recollect.sql.driver import Handler, I, Job, Purged, T
+from recollect.sql.queries import load
+from recollect.sql.sqlite_errors import closed_error, translated
 from recollect.sql.sqlite_file import (
     Safeguard,
     checkpoint,
@@ -33,11 +33,11 @@ from recollect.sql.sqlite_file import (
     overwrite,
     snapshot,
 )
+from recollect.sql.sqlite_writer import SqliteTransaction, SqliteWriter
 
 log = logging.getLogger(__name__)
 
 BUSY_SECONDS: Final = 30.0
-GROUP_LIMIT: Final = 512  # jobs that share one commit
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -49,60 +49,6 @@ _PRAGMAS: Final = (
     "PRAGMA cache_size = -16000",
     "PRAGMA journal_size_limit = 33554432",
 )
-
-
-class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, queries: dict[str, Query]) -> None:
-        self._connection = connection
-        self._queries = queries
-
-    def all(self, query: str, **params: Any) -> list[Row]:
-        cursor = self._connection.execute(self._queries[query].sql, params)
-        names: list[str] | None = None
-        rows = []
-        for row in cursor:
-            if names is None:
-                names = [column[0] for column in cursor.get_description()]
-            rows.append(dict(zip(names, row, strict=True)))
-        return rows
-
-    def one(self, query: str, **params: Any) -> Row | None:
-        rows = self.all(query, **params)
-        return rows[0] if rows else None
-
-    def run(self, query: str, **params: Any) -> int:
-        self._connection.execute(self._queries[query].sql, params)
-        return self._connection.changes()
-
-    def many(self, query: str, rows: Sequence[Params]) -> None:
-        self._connection.executemany(self._queries[query].sql, cast("Sequence[dict[str, Any]]", rows))
-
-
-@dataclass(slots=True, eq=False)
-class _Task:
-    future: Future[Any]
-
-
-@dataclass(slots=True, eq=False)
-class _Job(_Task):
-    """Runs in the group's transaction."""
-
-    job: Callable[[Any], Any]
-
-
-@dataclass(slots=True, eq=False)
-class _Item(_Task):
-    """Runs in the group's transaction, together with the other items of its handler."""
-
-    handler: Callable[[Any, Sequence[Any]], Sequence[Any]]
-    item: Any
-
-
-@dataclass(slots=True, eq=False)
-class _Alone(_Task):
-    """Runs outside any transaction, with the connection itself."""
-
-    job: Callable[[apsw.Connection], Any]
 
 
 class SqliteDriver:
@@ -123,47 +69,51 @@ class SqliteDriver:
         self._migrations = schema.load("sqlite") if migrations is None else tuple(migrations)
         self._queries = load("sqlite")
         self._readers = 0 if path == ":memory:" else readers
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._writer: apsw.Connection | None = None
-        self._thread: threading.Thread | None = None
+        self._group: SqliteWriter | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._open_connections: list[apsw.Connection] = []
         self._asides: list[threading.Thread] = []
+        self._gate = threading.Lock()
         self._closed = False
         self.guard = Safeguard(path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
 
     def open(self, now: int) -> None:
-        with _translated():
-            if self.path != ":memory:":
-                _create_private(Path(self.path))
-            self._writer = self._connect()
-            _enter_wal(self._writer)
-            self._migrate(self._writer, now)
+        try:
+            with translated():
+                if self.path != ":memory:":
+                    _create_private(Path(self.path))
+                self._writer = self._connect()
+                _enter_wal(self._writer)
+                self._migrate(self._writer, now)
+        except BaseException:
+            self._disconnect()
+            raise
         if self.guard.active:
             log.warning("SQLite %s has the WAL-reset race; checkpoints run one at a time", apsw.sqlite_lib_version())
-        self._thread = threading.Thread(target=self._write_loop, name="recollect-writer", daemon=True)
-        self._thread.start()
+        self._group = SqliteWriter(self._writer, self._queries, self._check_schema)
         if self._readers:
             self._pool = ThreadPoolExecutor(self._readers, thread_name_prefix="recollect-reader")
 
     def close(self) -> None:
         """Finish what is queued, then let go of the file."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._gate:
+            self._closed = True
         for aside in self._asides:
             aside.join()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
-        if self._thread is not None:
-            self._tasks.put(None)
-            self._thread.join()
-        for connection in self._open_connections:
+        if self._group is not None:
+            self._group.close()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        while self._open_connections:
             with suppress(apsw.Error):
-                connection.close()
+                self._open_connections.pop().close()
 
     def _connect(self) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -195,14 +145,14 @@ class SqliteDriver:
 
     def read(self, job: Job[T]) -> Future[T]:
         if self._pool is None:
-            return self._submit(job)
+            return self.write(job)
         try:
             return self._pool.submit(self._read, job)
         except RuntimeError:  # the pool is shut down
-            raise _is_closed() from None
+            raise closed_error() from None
 
     def _read(self, job: Job[T]) -> T:
-        with _translated():
+        with translated():
             connection = getattr(self._local, "connection", None)
             if connection is None:
                 connection = self._local.connection = self._connect()
@@ -216,131 +166,15 @@ class SqliteDriver:
     # Writing
 
     def write(self, job: Job[T]) -> Future[T]:
-        return self._submit(job)
+        return self._running().job(job)
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
-        return self._queue(_Item(Future(), handler, item))
+        return self._running().item(handler, item)
 
-    def _submit(self, job: Callable[[Any], T], *, alone: bool = False) -> Future[T]:
-        return self._queue(_Alone(Future(), job) if alone else _Job(Future(), job))
-
-    def _queue(self, task: _Task) -> Future[Any]:
-        if self._closed or self._thread is None:
-            raise _is_closed()
-        self._tasks.put(task)
-        return task.future
-
-    def _write_loop(self) -> None:
-        """Runs on the writer thread until a None comes."""
-        assert self._writer is not None  # noqa: S101 - the thread starts after the connection
-        held: _Task | None = None
-        while True:
-            task = held or self._tasks.get()
-            held = None
-            if task is None:
-                return
-            if isinstance(task, _Alone):
-                self._run_alone(self._writer, task)
-            else:
-                held = self._run_group(self._writer, task)
-
-    def _run_alone(self, connection: apsw.Connection, task: _Alone) -> None:
-        if not task.future.set_running_or_notify_cancel():
-            return
-        try:
-            with _translated():
-                result = task.job(connection)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the future
-            task.future.set_exception(error)
-        else:
-            task.future.set_result(result)
-
-    def _run_group(self, connection: apsw.Connection, first: _Task) -> _Task | None:
-        """Run everything that waits in one transaction, and acknowledge it after the commit.
-
-        Returns a task that was found waiting but must run by itself.
-        """
-        group = [first]
-        held = None
-        done: list[tuple[_Task, Any]] = []
-        try:
-            with _translated():
-                connection.execute("BEGIN IMMEDIATE")  # late comers join while we wait for the lock
-                held = self._gather(group)
-                group = [task for task in group if task.future.set_running_or_notify_cancel()]
-                self._check_schema(connection)
-                self._run_all(connection, group, done)
-                connection.execute("COMMIT")
-        except BaseException as error:  # noqa: BLE001 - nothing of the group is durable: everyone is told
-            if connection.in_transaction:
-                with suppress(apsw.Error):
-                    connection.execute("ROLLBACK")
-            for task in group:
-                if not task.future.done():
-                    task.future.set_exception(error)
-        else:
-            for task, result in done:
-                task.future.set_result(result)
-        return held
-
-    def _gather(self, group: list[_Task]) -> _Task | None:
-        while len(group) < GROUP_LIMIT:
-            try:
-                task = self._tasks.get_nowait()
-            except queue.Empty:
-                return None
-            if task is None:  # closing: finish this group first
-                self._tasks.put(None)
-                return None
-            if isinstance(task, _Alone):
-                return task
-            group.append(task)
-        return None
-
-    def _run_all(self, connection: apsw.Connection, group: list[_Task], done: list[tuple[_Task, Any]]) -> None:
-        tx = SqliteTransaction(connection, self._queries)
-        items = [task for task in group if isinstance(task, _Item)]
-        for handler in dict.fromkeys(item.handler for item in items):
-            alike = [item for item in items if item.handler == handler]
-            self._run_alike(connection, tx, alike, done)
-        for task in group:
-            if isinstance(task, _Job):
-                self._guarded(connection, [task], lambda task=task: [task.job(tx)], done)  # type: ignore[misc]
-
-    def _run_alike(
-        self, connection: apsw.Connection, tx: SqliteTransaction, alike: list[_Item], done: list[tuple[_Task, Any]]
-    ) -> None:
-        """All at once; if that fails, one by one, so that a failure stays with the item that caused it."""
-        handler = alike[0].handler
-        try:
-            with _savepoint(connection):
-                results = handler(tx, [item.item for item in alike])
-        except BaseException:
-            if not connection.in_transaction:
-                raise
-            for item in alike:
-                self._guarded(connection, [item], lambda item=item: handler(tx, [item.item]), done)  # type: ignore[misc]
-        else:
-            done.extend(zip(alike, results, strict=True))
-
-    def _guarded(
-        self,
-        connection: apsw.Connection,
-        tasks: Sequence[_Task],
-        run: Callable[[], Sequence[Any]],
-        done: list[tuple[_Task, Any]],
-    ) -> None:
-        """One task in a savepoint: its failure is its own, unless SQLite gave up the whole transaction."""
-        try:
-            with _savepoint(connection):
-                results = run()
-        except BaseException as error:
-            if not connection.in_transaction:
-                raise
-            for task in tasks:
-                task.future.set_exception(_translate(error))
-        else:
-            done.extend(zip(tasks, results, strict=True))
+    def _running(self) -> SqliteWriter:
+        if self._group is None:
+            raise closed_error()
+        return self._group
 
     def _check_schema(self, connection: apsw.Connection) -> None:
         """A newer process may have migrated the file under us; then this one must not write any more."""
@@ -406,18 +240,16 @@ class SqliteDriver:
 
     def settle(self) -> None:
         """Leave one whole file behind, with nothing in a log beside it."""
-        self._submit(lambda connection: connection.execute("PRAGMA journal_mode = DELETE"), alone=True).result()
+        self._running().alone(lambda connection: connection.execute("PRAGMA journal_mode = DELETE")).result()
 
     def _aside(self, job: Callable[[apsw.Connection], T]) -> Future[T]:
         if not self._readers:
-            return self._submit(job, alone=True)
-        if self._closed:
-            raise _is_closed()
+            return self._running().alone(job)
         future: Future[T] = Future()
 
         def run() -> None:
             try:
-                with _translated():
+                with translated():
                     connection = self._connect()
                     try:
                         future.set_result(job(connection))
@@ -428,8 +260,11 @@ class SqliteDriver:
                 future.set_exception(error)
 
         thread = threading.Thread(target=run, name="recollect-aside", daemon=True)
-        self._asides = [*(t for t in self._asides if t.is_alive()), thread]
-        thread.start()
+        with self._gate:
+            if self._closed:
+                raise closed_error()
+            self._asides = [*(t for t in self._asides if t.is_alive()), thread]
+            thread.start()
         return future
 
 
@@ -440,7 +275,8 @@ def upgraded_copy(source: str, now: int) -> Iterator[str]:
         raise InvalidInput("file_not_found", f"There is no file {source}.")
     with tempfile.TemporaryDirectory(prefix="recollect-restore-", dir=Path(source).parent) as folder:
         copy = Path(folder) / "copy.db"
-        copy_database(source, str(copy))
+        with translated():
+            copy_database(source, str(copy))
         driver = SqliteDriver(str(copy), readers=0)
         driver.open(now)
         try:
@@ -506,67 +342,3 @@ def _apply(connection: apsw.Connection, known: Sequence[schema.Migration], now: 
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def _savepoint(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("SAVEPOINT job")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
-        raise
-    connection.execute("RELEASE job")
-
-
-def _is_closed() -> StoreUnavailable:
-    return StoreUnavailable("store_closed", "This memory is closed.", retryable=False)
-
-
-class _translated:  # noqa: N801 - reads as a word: `with _translated():`
-    """Turns SQLite's exceptions into ours, in one place."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            translated = _translate(error)
-            if translated is not error:
-                raise translated from error
-
-
-_CODES: Final[tuple[tuple[type[apsw.Error], str, str, bool], ...]] = (
-    (apsw.BusyError, "store_busy", "Another process holds the database's write lock too long.", True),
-    (apsw.LockedError, "store_busy", "The database is locked.", True),
-    (
-        apsw.FullError,
-        "disk_full",
-        "The disk is full; nothing was stored. Free some space and try again.",
-        True,
-    ),
-    (apsw.IOError, "disk_error", "The disk refused to read or write; nothing was stored.", True),
-    (apsw.ReadOnlyError, "store_readonly", "The database file cannot be written to.", False),
-    (apsw.CantOpenError, "store_cannot_open", "The database file cannot be opened.", False),
-    (apsw.NotADBError, "not_a_database", "The file is not a Recollect database.", False),
-    (
-        apsw.CorruptError,
-        "store_corrupt",
-        "The database is damaged. Run `recollect doctor`; restore a backup.",
-        False,
-    ),
-    (apsw.NoMemError, "out_of_memory", "Out of memory.", True),
-)
-
-
-def _translate(error: BaseException) -> BaseException:
-    if isinstance(error, RecollectError) or not isinstance(error, apsw.Error):
-        return error
-    for kind, code, message, retryable in _CODES:
-        if isinstance(error, kind):
-            translated = StoreUnavailable(code, message, retryable=retryable)
-            translated.__cause__ = error
-            return translated
-    return error

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import apsw
 
 from recollect.core.errors import StoreUnavailable
-from recollect.sql.driver import Finding
+from recollect.core.models import Finding
 
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 from recollect.core import analysis, times
 from recollect.core.drafts import to_json
-from recollect.core.models import About, Appended, Conversation, Draft, JsonObject, Message, Principal
+from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
 from recollect.sql.appending import Request, append, index_scope, save_words, word_rows
-from recollect.sql.driver import Driver, Finding, Job, Purged, Row, Transaction
+from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.rows import to_conversation, to_message
 
@@ -291,11 +291,9 @@ class SqlStore:
 
         return await self._write(job)
 
-    async def uncounted(
-        self, principal: Principal, conversation: str, *, after: int, through: int, limit: int
-    ) -> list[Row]:
+    async def uncounted(self, principal: Principal, conversation: str, *, after: int, through: int) -> list[Row]:
         scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
-        return await self._read(lambda tx: tx.all("uncounted_messages", limit=limit, **scope))
+        return await self._read(lambda tx: tx.all("uncounted_messages", **scope))
 
     async def save_tokens(self, rows: Sequence[Row]) -> None:
         await self._write(lambda tx: tx.many("save_tokens", rows))

@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh machine with Python ≥ 3.11 and make: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test lint fast kill test-long bench docs clean
+
+help:
+	@echo "make demo       show what it does: import a small conversation that ships with the project"
+	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 4 minutes)"
+	@echo "make fast       the same without the kill lane (about a minute)"
+	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
+	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
+	@echo "make docs       write the generated parts of the docs anew"
+	@echo "make clean      remove the environment and everything built"
+
+# The environment is made once and again only when the requirements change.
+$(VENV)/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Recollect needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version) …"
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { echo "This Python has no venv; installing python3-venv …"; \
+	    apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/ready
+	@mkdir -p build
+	@$(BIN)/recollect demo --db build/demo.db
+
+test: lint fast kill
+
+lint: $(VENV)/ready
+	@echo "Checking format, lint and types …"
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary
+
+fast: $(VENV)/ready
+	@echo "Running the tests on SQLite and on a PostgreSQL started for them …"
+	@$(PYTEST) -m "not kill" --cov --cov-report=term:skip-covered
+
+kill: $(VENV)/ready
+	@echo "Killing processes at random points …"
+	@$(PYTEST) -m kill
+
+test-long: $(VENV)/ready
+	@$(PYTEST) --long
+
+bench: $(VENV)/ready
+	@$(BIN)/python -m bench.log
+
+docs: $(VENV)/ready
+	@$(BIN)/python docs/generate_cli.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,60 @@
+"""SQLite's exceptions, turned into ours in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from recollect.core.errors import RecollectError, StoreUnavailable
+
+
+def closed_error() -> StoreUnavailable:
+    return StoreUnavailable("store_closed", "This memory is closed.", retryable=False)
+
+
+class translated:  # noqa: N801 - reads as a word: `with translated():`
+    """Turns SQLite's exceptions into ours, in one place."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            translated = translate(error)
+            if translated is not error:
+                raise translated from error
+
+
+_CODES: Final[tuple[tuple[type[apsw.Error], str, str, bool], ...]] = (
+    (apsw.BusyError, "store_busy", "Another process holds the database's write lock too long.", True),
+    (apsw.LockedError, "store_busy", "The database is locked.", True),
+    (
+        apsw.FullError,
+        "disk_full",
+        "The disk is full; nothing was stored. Free some space and try again.",
+        True,
+    ),
+    (apsw.IOError, "disk_error", "The disk refused to read or write; nothing was stored.", True),
+    (apsw.ReadOnlyError, "store_readonly", "The database file cannot be written to.", False),
+    (apsw.CantOpenError, "store_cannot_open", "The database file cannot be opened.", False),
+    (apsw.NotADBError, "not_a_database", "The file is not a Recollect database.", False),
+    (
+        apsw.CorruptError,
+        "store_corrupt",
+        "The database is damaged. Run `recollect doctor`; restore a backup.",
+        False,
+    ),
+    (apsw.NoMemError, "out_of_memory", "Out of memory.", True),
+)
+
+
+def translate(error: BaseException) -> BaseException:
+    if isinstance(error, RecollectError) or not isinstance(error, apsw.Error):
+        return error
+    for kind, code, message, retryable in _CODES:
+        if isinstance(error, kind):
+            translated = StoreUnavailable(code, message, retryable=retryable)
+            translated.__cause__ = error
+            return translated
+    return error

@@ -1,0 +1,178 @@
+"""The shape of the house: imports go one way, queries name a person, both faces have the same methods."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect import AsyncMemory, Memory
+from recollect.sql import queries
+
+SOURCE = Path(recollect.__file__).parent
+
+# Each part may import those named after it (and itself). What is not listed here must not be imported.
+LAYERS = {
+    "core": set(),
+    "ids": {"core"},
+    "settings": {"core"},
+    "testing": set(),
+    "providers": {"core"},
+    "formats": {"core"},
+    "sql": {"core"},
+    "worker": {"core", "sql"},
+    "chores": {"core", "sql", "providers", "worker"},
+    "evidence": {"sql"},
+    "compose": {"core", "settings", "sql", "providers"},
+    "transfer": {"core", "formats", "ids", "sql"},
+    "engine": {"core", "chores", "compose", "evidence", "ids", "providers", "settings", "sql", "transfer", "worker"},
+    "sync": {"core", "engine", "settings", "sql"},
+    "cli": {"core", "compose", "engine", "formats", "settings", "sync", "transfer"},
+    "__main__": {"cli"},
+}
+IMPURE = {
+    "time",
+    "random",
+    "os",
+    "io",
+    "socket",
+    "pathlib",
+    "asyncio",
+    "threading",
+    "subprocess",
+    "secrets",
+    "logging",
+    "uuid",
+}
+
+
+def imports(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text("utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "recollect":
+                found |= {f"recollect.{alias.name}" for alias in node.names}
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def part_of(file: Path) -> str:
+    relative = file.relative_to(SOURCE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def files() -> list[Path]:
+    return [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "__init__.py"]
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_go_one_way(file: Path) -> None:
+    own = part_of(file)
+    assert own in LAYERS, f"{own} has no place in the order of layers yet"
+    used = {name.split(".")[1] for name in imports(file) if name.startswith("recollect.")}
+    assert used - LAYERS[own] - {own} == set()
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {}
+    for file in files():
+        name = ".".join(("recollect", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        graph[name] = imports(file)
+    names = set(graph)
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " → ".join((*path[path.index(name) :], name))
+        if name in done:
+            return
+        for used in graph[name] & names:
+            if used != name:
+                visit(used, (*path, name))
+        done.add(name)
+
+    done: set[str] = set()
+    for name in names:
+        visit(name, ())
+
+
+def test_the_core_touches_no_clock_no_chance_and_no_outside() -> None:
+    for file in (SOURCE / "core").glob("*.py"):
+        assert {name.split(".")[0] for name in imports(file)} & IMPURE == set(), file.name
+        assert "datetime.now" not in file.read_text("utf-8"), file.name
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_every_query_names_a_person_or_a_row_found_under_one_or_says_why_not(dialect: str) -> None:
+    for query in queries.load(dialect).values():
+        bound = {"person", "key", "owner"} & query.parameters or ":rows" in query.sql
+        assert bound or query.system, query.name
+
+
+def test_both_dialects_have_the_same_queries() -> None:
+    own = {"sqlite": set(), "postgres": {"schema_version"}}
+    names = {dialect: set(queries.load(dialect)) - own[dialect] for dialect in own}
+    assert names["sqlite"] == names["postgres"]
+
+
+def test_every_query_is_used() -> None:
+    code = "\n".join(file.read_text("utf-8") for file in (SOURCE / "sql").glob("*.py"))
+    for name in queries.load("sqlite") | queries.load("postgres"):
+        assert f'"{name}"' in code, name
+
+
+def test_sql_stands_in_sql_files_except_where_the_schema_is_not_there_yet() -> None:
+    allowed = {"sqlite.py", "sqlite_file.py", "postgres.py"}
+    for file in files():
+        if file.name not in allowed:
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    words = node.value.split()
+                    assert not (words and words[0] in {"SELECT", "INSERT", "UPDATE", "DELETE", "PRAGMA"}), file.name
+
+
+def test_every_store_method_that_reads_or_writes_content_takes_the_principal_first() -> None:
+    from recollect.sql.store import SqlStore
+
+    whole_store = {
+        "open", "close", "due", "mark_worked", "pending_erasures", "finish_erasures", "purge", "still_said",
+        "save_tokens", "rewind_everything", "take_lease", "release_lease", "backup", "restore", "tidy", "examine",
+    }  # fmt: skip
+    for name, method in inspect.getmembers(SqlStore, inspect.isfunction):
+        if not name.startswith("_") and name not in whole_store:
+            assert list(inspect.signature(method).parameters)[1] == "principal", name
+
+
+def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
+    internal = {"open", "submit", "closed_error", "work_until"}
+
+    def public(kind: type) -> dict[str, inspect.Signature]:
+        return {
+            name: inspect.signature(member)
+            for name, member in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_") or name == "__init__"
+        }
+
+    asynchronous, synchronous = public(AsyncMemory), public(Memory)
+    assert set(asynchronous) - internal == set(synchronous)
+    for name, signature in synchronous.items():
+        assert str(signature) == str(asynchronous[name]), name
+        assert inspect.getdoc(getattr(Memory, name)) == inspect.getdoc(getattr(AsyncMemory, name)) or name == "__init__"
+
+
+def test_importing_reads_no_environment_opens_no_file_and_sets_up_no_logging() -> None:
+    script = """
+import sys, os, logging, builtins
+import recollect
+assert not logging.getLogger().handlers
+assert not logging.getLogger("recollect").handlers
+for name in ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy"):
+    assert name not in sys.modules, name
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

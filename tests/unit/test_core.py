@@ -1,0 +1,131 @@
+"""The pure parts: times and days, words, ids, and the public fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.core import analysis, times
+from recollect.core.errors import InvalidInput, ProviderUnavailable
+from recollect.core.text import storable, storable_json
+from recollect.evidence import pieces
+from recollect.ids import new_id
+from recollect.testing import FakeClock, FakeEmbedder, FakeModel
+
+ZONES = st.sampled_from(sorted(available_timezones()))
+MOMENTS = st.datetimes(datetime(1900, 1, 2), datetime(2199, 12, 30), timezones=st.just(UTC))
+
+
+@given(MOMENTS)
+def test_microseconds_keep_every_moment(moment: datetime) -> None:
+    assert times.from_micros(times.to_micros(moment)) == moment
+
+
+@given(moment=MOMENTS, zone=ZONES)
+def test_every_moment_lies_in_exactly_its_local_day_in_every_zone(moment: datetime, zone: str) -> None:
+    local = moment.astimezone(ZoneInfo(zone)).date()
+    start, end = times.day_bounds(local, zone)
+    assert start <= moment < end
+    for other in (local - timedelta(days=1), local + timedelta(days=1)):
+        start, end = times.day_bounds(other, zone)
+        assert not start <= moment < end
+
+
+def test_days_with_a_clock_change_are_shorter_or_longer() -> None:
+    spring = times.day_bounds(date(2026, 3, 29), "Europe/Berlin")
+    autumn = times.day_bounds(date(2026, 10, 25), "Europe/Berlin")
+    assert [(end - start) / timedelta(hours=1) for start, end in (spring, autumn)] == [23, 25]
+
+
+@pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Europe", None, 3, "a\x00b"])
+def test_what_is_no_zone_is_refused(zone: object) -> None:
+    with pytest.raises(InvalidInput):
+        times.load_zone(zone)
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=()), max_size=300))
+def test_words_are_stable_and_safe_for_both_indexes(text: str) -> None:
+    found = analysis.words(storable(text)[0])
+    for word in found:
+        assert 0 < len(word) <= analysis.WORD_LIMIT
+        assert not set(word) & set(" '\"\\@:*()|&!<>\t\n\x00")
+    assert analysis.words(" ".join(found)) == found or any(ord(c) > 127 for c in text)
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=300))
+def test_the_fast_way_for_ascii_finds_the_same_words(text: str) -> None:
+    assert analysis.words(text) == list(analysis._words(text.casefold()))
+
+
+def test_scopes_cannot_be_typed() -> None:
+    assert not analysis.person_scope("sara").isalnum()
+    assert analysis.person_scope("sara") != analysis.person_scope("omar")
+    assert analysis.person_scope("sara") not in analysis.words(analysis.person_scope("sara"))
+
+
+def test_json_keeps_what_it_can_and_names_what_it_cannot() -> None:
+    assert storable_json({"a\x00": [1, None, "b\ud800"]}) == ({"a\ufffd": [1, None, "b\ufffd"]}, 2)
+    for bad in (math.inf, {"x": {1, 2}}, {3: 1}):
+        with pytest.raises(InvalidInput):
+            storable_json({"v": bad})
+
+
+@given(MOMENTS)
+def test_ids_are_uuid7_and_sort_by_time(moment: datetime) -> None:
+    first, second = new_id(moment), new_id(moment + timedelta(milliseconds=2))
+    assert uuid.UUID(first).version == 7
+    assert uuid.UUID(first).variant == uuid.RFC_4122
+    assert first < second or moment.year < 1970
+    assert new_id(moment) != new_id(moment)
+
+
+def test_pieces_of_evidence_come_from_the_middle_and_are_long_enough() -> None:
+    assert pieces(["short", "x" * 100, "two\nthis line is the longest of them all, really\nend"]) == [
+        "x" * 32,
+        "ine is the longest of them all, ",
+    ]
+
+
+def test_the_fake_clock_moves_only_when_told() -> None:
+    clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+    assert clock.now() == clock.now()
+    assert clock.advance(timedelta(days=1)) == clock.now() == datetime(2026, 1, 2, tzinfo=UTC)
+    with pytest.raises(ValueError, match="zone"):
+        FakeClock(datetime(2026, 1, 1))
+
+
+def test_the_fake_model_answers_in_turn_and_remembers_the_calls() -> None:
+    model = FakeModel(["one", ProviderUnavailable("provider_timeout", "late"), "two"])
+
+    async def ask(text: str) -> str:
+        return await model.complete([{"role": "user", "content": text}], max_tokens=5)
+
+    assert asyncio.run(ask("a")) == "one"
+    with pytest.raises(ProviderUnavailable):
+        asyncio.run(ask("b"))
+    assert [asyncio.run(ask("c")), asyncio.run(ask("d"))] == ["two", "two"]
+    assert [call.messages[0]["content"] for call in model.calls] == ["a", "b", "c", "d"]
+    assert (
+        asyncio.run(FakeModel(lambda call: call.messages[0]["content"][::-1]).complete([{"content": "abc"}])) == "cba"
+    )
+    assert asyncio.run(FakeModel([]).complete([])) == "ok"
+
+
+def test_the_fake_embedder_puts_texts_with_common_words_near_each_other() -> None:
+    embedder = FakeEmbedder(dimensions=64)
+    near, far, same = asyncio.run(embedder.embed(["green apples", "loud trains", "green apples"]))
+    (query,) = asyncio.run(embedder.embed(["red apples"]))
+    assert near == same
+    assert sum(a * b for a, b in zip(query, near, strict=True)) > sum(a * b for a, b in zip(query, far, strict=True))
+    assert all(abs(math.hypot(*vector) - 1) < 1e-9 for vector in (near, far, query))
+    assert len(asyncio.run(embedder.embed(["", "\ud800"]))) == 2
+    embedder.failure = ProviderUnavailable("provider_unreachable", "down")
+    with pytest.raises(ProviderUnavailable):
+        asyncio.run(embedder.embed(["x"]))
