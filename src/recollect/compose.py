@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from recollect.core.errors import InvalidInput
@@ -19,6 +19,8 @@ from recollect.providers.resilience import Timeouts
 from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer
 from recollect.sql.driver import Driver
 from recollect.sql.store import SqlStore
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 class SystemClock:
@@ -114,11 +116,19 @@ def make_driver(location: str | os.PathLike[str]) -> Driver:
     text = os.fspath(location)
     if not isinstance(text, str) or not text or "\x00" in text:
         raise InvalidInput("invalid_location", "A location is a path, sqlite:///path or postgresql://…")
-    if text.startswith(("postgresql://", "postgres://")):
+    if text.startswith(_POSTGRES):
         return _postgres(text)
     from recollect.sql.sqlite import SqliteDriver
 
     return SqliteDriver(_sqlite_path(text))
+
+
+def sqlite_file(location: str | os.PathLike[str]) -> Path | None:
+    """Where the file of an SQLite database lies; None for PostgreSQL and for memory."""
+    text = os.fspath(location)
+    if text.startswith(_POSTGRES) or text == ":memory:":
+        return None
+    return Path(_sqlite_path(text))
 
 
 def _sqlite_path(text: str) -> str:

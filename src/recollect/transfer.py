@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from recollect.core import drafts, times
-from recollect.core.errors import InvalidInput
+from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import About, Conversation, Draft, Imported, Message, Principal
 from recollect.core.protocols import Clock
 from recollect.core.text import identity
@@ -18,10 +18,12 @@ from recollect.sql.store import SqlStore
 
 PAGE = 500
 REPORTED = 100  # skipped items that are named; the rest is counted
+HEADER = b'{"format":"recollect"'
 
 
 async def export(store: SqlStore, principal: Principal, target: Path) -> int:
     """Write all conversations to `target`, which appears under its name only when it is whole."""
+    await asyncio.to_thread(_check_target, target)
     loop = asyncio.get_running_loop()
     listed = await store.given_titles(principal)
     count = 0
@@ -52,6 +54,18 @@ async def export(store: SqlStore, principal: Principal, target: Path) -> int:
     return count
 
 
+def _check_target(target: Path) -> None:
+    """An earlier export may be written anew; a database or anything else that was named by mistake may not."""
+    if not target.parent.is_dir():
+        raise InvalidInput("folder_not_found", f"There is no folder {target.parent}.")
+    if target.exists() and not target.is_file():
+        raise InvalidInput("not_a_file", f"{target} is not a file.")
+    if target.is_file() and target.stat().st_size:
+        with target.open("rb") as stream:
+            if not stream.read(len(HEADER)).startswith(HEADER):
+                raise Conflict("file_exists", f"{target} exists and is not an export; it is not overwritten.")
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -63,7 +77,7 @@ class Importer:
         self._store, self._principal, self._clock = store, principal, clock
         self._dry_run = dry_run
         self._conversations: set[str] = set()
-        self._messages = self._added = self._unnamed = 0
+        self._messages = self._added = self._skips = 0
         self._skipped: list[str] = []
 
     async def run(
@@ -81,16 +95,15 @@ class Importer:
                 self._skip(f"{item.where}: {item.reason}")
             else:
                 await self._store_batch(item)
-        if self._unnamed:
-            self._skipped.append(f"… and {self._unnamed} more")
         known = self._messages - self._added
-        return Imported(kind, len(self._conversations), self._messages, self._added, known, tuple(self._skipped))
+        return Imported(
+            kind, len(self._conversations), self._messages, self._added, known, tuple(self._skipped), self._skips
+        )
 
     def _skip(self, reason: str) -> None:
+        self._skips += 1
         if len(self._skipped) < REPORTED:
             self._skipped.append(reason)
-        else:
-            self._unnamed += 1
 
     async def _store_batch(self, batch: Batch) -> None:
         try:

@@ -22,7 +22,7 @@ from recollect.core.protocols import Clock
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
-PAGE = 200
+SIDE_BY_SIDE = 16  # conversations
 SLICE = 500  # messages of one conversation that are worked on under one lease
 GATHER = 0.2  # seconds
 FAILED = 5.0  # seconds before what failed is tried again
@@ -126,17 +126,19 @@ class Worker:
         async with self._sweeping:
             for upkeep in self._upkeep:
                 counts[upkeep.name] += await upkeep.tend()
-            async for work in self._missing():
+            async for works in self._missing():
                 if self._stop.is_set() or _is_past(deadline):
                     return Done(dict(counts), failed, complete=False)
-                complete = await self._attend(work, counts, failed) and complete
+                # Side by side, so that their small writes share commits.
+                kept = await asyncio.gather(*(self._attend(work, counts, failed) for work in works))
+                complete = complete and all(kept)
         return Done(dict(counts), failed, complete and not failed)
 
-    async def _missing(self) -> AsyncIterator[Work]:
+    async def _missing(self) -> AsyncIterator[list[Work]]:
         after = 0
-        while rows := await self._store.due(after=after, limit=PAGE):
-            for row in rows:
-                yield Work(
+        while rows := await self._store.due(after=after, limit=SIDE_BY_SIDE):
+            yield [
+                Work(
                     Principal(row["person"]),
                     row["name"],
                     key=row["key"],
@@ -144,6 +146,8 @@ class Worker:
                     through=min(row["last_seq"], row["worked_seq"] + SLICE),
                     words_version=row["words_version"],
                 )
+                for row in rows
+            ]
             after = rows[-1]["key"]
 
     async def _attend(self, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
@@ -152,23 +156,31 @@ class Worker:
         now = self._clock.now()
         if not await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease()):
             return False
+        ok = True
         try:
-            ok = True
             for chore in self._chores:
                 ok = await self._try(chore, work, counts, failed) and ok
-            if ok:
-                await self._store.mark_worked(key=work.key, after=work.after, through=work.through)
-            return ok
-        finally:
+        except BaseException:
             await self._store.release_lease(name, holder=self._holder)
+            raise
+        if ok:
+            await self._store.finish_work(
+                name, holder=self._holder, key=work.key, after=work.after, through=work.through
+            )
+        else:
+            await self._store.release_lease(name, holder=self._holder)
+        return ok
 
     async def _try(self, chore: Chore, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
         try:
-            counts[chore.name] += await chore.do(work)
+            done = await chore.do(work)
         except RecollectError as error:
+            if self._stop.is_set():
+                return False  # interrupted, not failed
             log.warning("%s failed: %s", chore.name, error.code)
             failed[chore.name] = error.code
             return False
+        counts[chore.name] += done  # after the await: others count meanwhile
         return True
 
 

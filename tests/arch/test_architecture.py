@@ -141,7 +141,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
     from recollect.sql.store import SqlStore
 
     whole_store = {
-        "open", "close", "due", "mark_worked", "pending_erasures", "finish_erasures", "purge", "still_said",
+        "open", "close", "due", "finish_work", "pending_erasures", "finish_erasures", "purge", "still_said",
         "save_tokens", "rewind_everything", "take_lease", "release_lease", "backup", "restore", "tidy", "examine",
     }  # fmt: skip
     for name, method in inspect.getmembers(SqlStore, inspect.isfunction):

@@ -149,7 +149,10 @@ class Done(Record):
 
 @dataclass(frozen=True, slots=True)
 class Imported(Record):
-    """The outcome of an import: how much was new, known before, or could not be read (and why)."""
+    """The outcome of an import: how much was new, known before, or could not be read.
+
+    `skipped` gives the first reasons, `skipped_count` counts all.
+    """
 
     format: str
     conversations: int
@@ -157,6 +160,7 @@ class Imported(Record):
     added: int
     known: int
     skipped: tuple[str, ...] = ()
+    skipped_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

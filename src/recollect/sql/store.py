@@ -257,9 +257,14 @@ class SqlStore:
     async def due(self, *, after: int, limit: int) -> list[Row]:
         return await self._read(lambda tx: tx.all("due_conversations", after=after, limit=limit))
 
-    async def mark_worked(self, *, key: int, after: int, through: int) -> bool:
-        """Move the cursor of derived work, unless somebody else moved it."""
-        return bool(await self._write(lambda tx: tx.run("mark_worked", key=key, after=after, through=through)))
+    async def finish_work(self, lease: str, *, holder: str, key: int, after: int, through: int) -> bool:
+        """Move the cursor of derived work, unless somebody else moved it, and let go of the lease."""
+
+        def job(tx: Transaction) -> bool:
+            tx.run("release_lease", name=lease, holder=holder)
+            return bool(tx.run("mark_worked", key=key, after=after, through=through))
+
+        return await self._write(job)
 
     async def reindex(self, principal: Principal, conversation: str) -> int:
         """Make the words of one conversation anew, in one transaction, so that it is never half found."""

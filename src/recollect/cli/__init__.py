@@ -1,0 +1,59 @@
+"""The command line: one short function per command, each parses, calls Memory and shows what came back."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from recollect.cli.demo import DEMO_DATABASE, demo
+from recollect.cli.erase import erase
+from recollect.cli.files import backup, export, import_, restore
+from recollect.cli.log import add, conversations, history, stats
+from recollect.cli.options import command
+from recollect.cli.settings import settings
+from recollect.cli.upkeep import doctor, rebuild, worker
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="recollect",
+    help="A lossless memory for LLM chat applications.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # help is plain text, the same on paper, in a pipe and in the docs
+    pretty_exceptions_enable=False,  # a traceback with locals would show what people said
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+for function in (
+    add, history, conversations, stats, demo, import_, export, backup, restore, erase, rebuild, worker, settings,
+    doctor,
+):  # fmt: skip
+    app.command(function.__name__.rstrip("_"))(command(function, db=DEMO_DATABASE if function is demo else None))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"recollect {metadata.version('recollect')}")
+        raise typer.Exit
+
+
+@app.callback()
+def recollect(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A lossless memory for LLM chat applications."""
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # a pipe may have the locale's encoding
+    logging.getLogger("recollect").addHandler(logging.NullHandler())  # commands tell what went wrong themselves
+    app(prog_name="recollect")

@@ -1,0 +1,48 @@
+"""The demo: a conversation that comes with the package, in a database of its own."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import resources
+from typing import Final
+
+from recollect.cli.display import counted, note, out, show_json, show_messages, spinner
+from recollect.cli.log import find_conversation, show_conversations, show_stats
+from recollect.cli.options import DEFAULT_DATABASE, Call
+from recollect.core import times
+
+DEMO_DATABASE: Final = "recollect-demo.db"
+_CONVERSATION: Final = "trip"
+
+
+def demo(call: Call) -> None:
+    """Look around in a conversation that comes along. Running it again adds nothing."""
+    packaged = resources.files("recollect").joinpath("demo", "trip.ndjson")
+    with resources.as_file(packaged) as file, call.open() as memory:
+        imported = memory.import_file(file)
+        with spinner("Doing the derived work"):
+            memory.drain()
+        about = find_conversation(memory, _CONVERSATION)
+        found, said, totals = memory.conversations(), memory.history(_CONVERSATION), memory.stats()
+    next_steps = _next_steps(call)
+    if call.json:
+        parts = {"imported": imported, "conversations": found, "history": said, "stats": totals, "next": next_steps}
+        show_json(parts)
+        return
+    note(f"{counted(imported.added, 'message')} imported into {call.shown_db}, {imported.known} were there already.\n")
+    show_conversations(found)
+    out("")
+    show_messages(said, times.load_zone(about.zone))
+    out("")
+    show_stats(totals)
+    note("\nTry next:\n" + "\n".join(f"  {step}" for step in next_steps))
+
+
+def _next_steps(call: Call) -> list[str]:
+    where = "" if call.db == DEFAULT_DATABASE else f" --db {shlex.quote(call.shown_db)}"
+    who = "" if call.person == "local" else f" --person {shlex.quote(call.person)}"
+    return [
+        f"recollect history {_CONVERSATION} --limit 4{where}{who}",
+        f'recollect add {_CONVERSATION} user "Please remind me of the dinner."{where}{who}',
+        f"recollect doctor{where}{who}",
+    ]

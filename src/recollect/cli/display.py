@@ -1,0 +1,164 @@
+"""How things look: data on stdout, as tables and text or as one JSON document; talk and progress on stderr.
+
+Text that people or models wrote is never trusted with the terminal: its control characters are made visible.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from recollect.core.models import Done, Message, plain
+
+UNLIMITED: Final = 1_000_000  # columns: what goes into a pipe is not wrapped
+INDENT: Final = " " * 7
+_STATES: Final = {"ok": "green", "warning": "yellow", "error": "bold red"}
+_VISIBLE: Final = (
+    {code: 0x2400 + code for code in range(0x20)}  # the pictures of control characters
+    | {0x7F: 0x2421}
+    | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+)
+del _VISIBLE[ord("\n")], _VISIBLE[ord("\t")]
+
+
+def clean(text: str) -> str:
+    """The text without power over the terminal."""
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def out(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def show_json(value: object) -> None:
+    out(json_module.dumps(plain(value), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else UNLIMITED
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def _print(console: Console, *items: Any) -> None:
+    """By way of a text, so that a closed pipe is met in one place and no line ends in blanks."""
+    with console.capture() as captured:
+        for item in items:
+            console.print(item, soft_wrap=isinstance(item, Text) and not sys.stdout.isatty())
+    out("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
+    """A table for people. `numbers` are the columns that stand to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    _print(_console(), table)
+
+
+def show_pairs(pairs: Sequence[tuple[str, object]]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(Text(name), _cell(value))
+    _print(_console(), table)
+
+
+def _cell(value: object) -> Text:
+    shown = shown_value(value)
+    return Text(shown, style=_STATES.get(shown, ""))
+
+
+def shown_value(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M %Z")
+    return clean(str(value))
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def shown_time(moment: datetime | None, zone: tzinfo) -> str:
+    return "-" if moment is None else moment.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+
+
+def show_messages(messages: Sequence[Message], zone: tzinfo) -> None:
+    """Each with a line about it, then what it says: wrapped on a terminal, as it is in a pipe, never cut."""
+    console = _console()
+    for message in messages:
+        speaker = message.role if message.name is None else f"{message.role} ({clean(message.name)})"
+        head = Text.assemble(
+            (f"{message.seq:>5}  ", "dim"), (shown_time(message.at, zone) + "  ", "dim"), (speaker, "bold")
+        )
+        body = Text(clean(_said(message)))
+        body.expand_tabs(8)
+        lines = body.wrap(console, console.width - len(INDENT)) if console.is_terminal else body.split("\n")
+        _print(console, head, *(Text(INDENT) + line for line in lines))
+
+
+def _said(message: Message) -> str:
+    calls = [call.get("function", call) for call in message.tool_calls or ()]
+    shown = [f"[calls {json_module.dumps(call, ensure_ascii=False)}]" for call in calls]
+    return "\n".join([message.content, *shown] if message.content or not shown else shown)
+
+
+def show_done(done: Done, *, json: bool) -> None:
+    """What derived work was done; what is missing is said on stderr."""
+    if json:
+        show_json(done)
+    else:
+        show_pairs([(name, count) for name, count in done.counts.items() if count] or [("done", "nothing was missing")])
+    tell_missing(done)
+
+
+def tell_missing(done: Done) -> None:
+    for name, reason in done.failed.items():
+        note(f"warning: {name} failed [{reason}]; it is tried again by the next worker.")
+    if not done.complete and not done.failed:
+        note("warning: some work is left; another process may be doing it.")
+
+
+@contextmanager
+def spinner(label: str) -> Iterator[None]:
+    """Something that moves on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True, highlight=False).status(label):
+        yield
+
+
+@contextmanager
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr, if that is a terminal; what it gives takes the bytes done so far."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,242 @@
+"""The command line as a real process: pipes, terminals, signals, and the page that documents it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Memory
+from recollect.cli import app
+
+PROGRAM = [sys.executable, "-W", "error", "-m", "recollect"]
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run(folder: Path, *args: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*PROGRAM, *args], cwd=folder, capture_output=True, timeout=60, **options)
+
+
+def start(folder: Path, *args: str, **streams: Any) -> subprocess.Popen[bytes]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+    return subprocess.Popen([*PROGRAM, *args], cwd=folder, **(pipes | streams))
+
+
+@pytest.fixture
+def long_trip(tmp_path: Path) -> Path:
+    """A folder whose recollect.db has more to say than a pipe holds."""
+    with Memory(tmp_path / "recollect.db", worker=False) as memory:
+        memory.add_many("trip", [{"role": "user", "content": f"{n} " + "word " * 100} for n in range(2000)])
+    return tmp_path
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path) -> None:
+    first = run(tmp_path, "add", "trip", "user", "-", "--json", input="مرحبا\n".encode())
+    assert first.returncode == 0
+    assert json.loads(first.stdout)["content"] == "مرحبا"
+    assert "مرحبا".encode() in first.stdout
+    assert first.stderr == b"new database: recollect.db\n"
+    missing = run(tmp_path, "history", "nope")
+    assert (missing.returncode, missing.stdout) == (3, b"")
+    assert missing.stderr == b"error: There is no conversation 'nope'. [conversation_not_found]\n"
+
+
+def test_text_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    env = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    run(tmp_path, "add", "trip", "user", "-", input="مرحبا".encode(), env=env)
+    assert "مرحبا".encode() in run(tmp_path, "history", "trip", env=env).stdout
+
+
+def test_wrong_use_exits_with_2(tmp_path: Path) -> None:
+    for args in ((), ("nonsense",), ("history",), ("history", "trip", "--limit", "x"), ("add", "trip", "user")):
+        assert run(tmp_path, *args).returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    assert re.fullmatch(rb"recollect \d+\.\d+.*\n", run(tmp_path, "--version").stdout)
+
+
+@pytest.mark.parametrize("args", [("history", "trip", "--all"), ("history", "trip", "--json"), ("export", "-")])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(long_trip: Path, args: tuple[str, ...]) -> None:
+    process = start(long_trip, *args)
+    assert process.stdout is not None
+    assert process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(30) == 0
+    assert "Error" not in said
+    assert "Traceback" not in said
+
+
+def test_an_export_to_stdout_is_the_file_itself(long_trip: Path) -> None:
+    piped = run(long_trip, "export", "-")
+    run(long_trip, "export", "e.ndjson")
+    assert piped.stdout == (long_trip / "e.ndjson").read_bytes()
+    assert piped.stderr == b"2,000 messages\n"
+    imported = run(long_trip, "import", "-", "--json", "--db", "other.db", input=piped.stdout)
+    assert json.loads(imported.stdout)["added"] == 2000
+
+
+def test_piped_text_has_no_colour_no_wrapping_and_no_trailing_blanks(long_trip: Path) -> None:
+    for args in (("history", "trip"), ("conversations",), ("stats",), ("doctor",), ("settings",)):
+        shown = run(long_trip, *args).stdout.decode()
+        assert "\x1b" not in shown
+        if args[0] != "history":
+            assert not re.search(r" $", shown, re.MULTILINE)
+    assert max(map(len, run(long_trip, "history", "trip").stdout.decode().splitlines())) > 500
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT")], ids=["SIGTERM", "SIGINT"]
+)
+def test_the_worker_does_what_is_missing_and_ends_when_told(long_trip: Path, number: int, name: str) -> None:
+    process = start(long_trip, "worker", "--json")
+    assert process.stderr is not None
+    assert b"Working on recollect.db" in process.stderr.readline()
+    with Memory(long_trip / "recollect.db", worker=False) as memory:
+        deadline = time.monotonic() + 30
+        while memory.stats()["due"] and time.monotonic() < deadline:
+            memory.conversations()  # asks until the other process has done it
+        assert memory.stats()["counted"] == 2000
+    began = time.monotonic()
+    process.send_signal(number)
+    out, said = process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert (process.returncode, json.loads(out), said) == (0, {"stopped": name}, b"")
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "endless")
+    writer = os.open(tmp_path / "endless", os.O_RDWR)
+    stdin = os.open(tmp_path / "endless", os.O_RDONLY)
+    try:
+        process = start(tmp_path, "add", "trip", "user", "-", stdin=stdin)
+        os.write(writer, b"never ends")
+        wait_until_reading(process, tmp_path)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=30)
+    finally:
+        os.close(writer)
+        os.close(stdin)
+    assert (process.returncode, out, said) == (130, b"", b"")
+
+
+def wait_until_reading(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Until the process has taken what is in its stdin, so that the signal meets it at work."""
+    probe = os.open(folder / "endless", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and unread(probe):
+            assert process.poll() is None
+    finally:
+        os.close(probe)
+
+
+def unread(descriptor: int) -> int:
+    import fcntl
+    import struct
+    import termios
+
+    return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0])
+
+
+# On a terminal
+
+
+def on_terminal(folder: Path, *args: str, answer: bytes = b"") -> tuple[int, str]:
+    """Exit code and everything a person at a terminal of 60 columns would see."""
+    ours, theirs = pty.openpty()
+    env = os.environ | {"COLUMNS": "60", "TERM": "xterm"}
+    process = start(folder, *args, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    if answer:
+        os.write(ours, answer)
+    shown = b""
+    try:
+        while block := os.read(ours, 65536):
+            shown += block
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    return process.wait(30), shown.decode().replace("\r\n", "\n")
+
+
+def uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_on_a_terminal_text_is_wrapped_and_coloured_but_never_cut(long_trip: Path) -> None:
+    code, shown = on_terminal(long_trip, "history", "trip", "--limit", "2")
+    lines = uncoloured(shown).splitlines()[2:]  # below what stderr says
+    assert code == 0
+    assert uncoloured(shown) != shown
+    assert max(map(len, lines)) <= 60
+    assert "".join(lines).count("word") == 200
+
+
+def test_a_question_is_asked_before_what_cannot_be_undone(long_trip: Path) -> None:
+    code, shown = on_terminal(long_trip, "erase", "--everything", answer=b"n\n")
+    assert code == 1
+    assert "Erase 2,000 messages of 1 conversation of 'local', for good?" in shown
+    assert "Nothing was changed." in shown
+    run(long_trip, "backup", "b.db")
+    code, shown = on_terminal(long_trip, "erase", "--everything", answer=b"y\n")
+    assert code == 0
+    assert re.search(r"erased messages +2,000", uncoloured(shown))
+    code, shown = on_terminal(long_trip, "restore", "b.db", answer=b"y\n")
+    assert code == 0
+    assert "Replace everything in recollect.db by b.db?" in shown
+
+
+def test_an_import_shows_its_progress_on_a_terminal(long_trip: Path) -> None:
+    run(long_trip, "export", "e.ndjson")
+    code, shown = on_terminal(long_trip, "import", "e.ndjson", "--db", "other.db")
+    assert code == 0
+    assert "Importing" in shown
+    assert re.search(r"new +2,000", uncoloured(shown))
+
+
+# The page
+
+
+def commands() -> list[str]:
+    return [str(one.name) for one in app.registered_commands]
+
+
+def test_every_command_has_its_section_in_the_docs() -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    assert re.findall(r"^## recollect (\w+)$", page, re.MULTILINE) == re.findall(
+        r"^<!-- help (\w+) -->$", page, re.MULTILINE
+    )
+    assert sorted(re.findall(r"^## recollect (\w+)$", page, re.MULTILINE)) == sorted(commands())
+
+
+def test_the_help_in_the_docs_is_what_the_commands_print() -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    assert runpy.run_path(str(DOCS / "generate_cli.py"))["generated"](page) == page, "run `make docs`"
+
+
+def test_help_in_a_pipe_is_what_the_docs_show(tmp_path: Path) -> None:
+    shown = run(tmp_path, "history", "--help", env=os.environ | {"COLUMNS": "82"}).stdout.decode()
+    assert shown in (DOCS / "cli.md").read_text("utf-8")
+
+
+def test_every_command_takes_the_common_options_and_explains_itself() -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    for command in commands():
+        (shown,) = re.findall(rf"<!-- help {command} -->\n(.*?)<!-- end -->", page, re.DOTALL)
+        for option in ("--db", "--person", "--department", "--ministry", "--json"):
+            assert f"  {option} " in shown
