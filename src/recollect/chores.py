@@ -29,7 +29,7 @@ class IndexWords:
     async def do(self, work: Work) -> int:
         if work.words_version == analysis.VERSION:
             return 0
-        return await self._store.reindex(work.principal, work.conversation)
+        return await self._store.reindex(work.principal, work.conversation, after=work.after, through=work.through)
 
 
 class CountTokens:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from recollect.core.errors import InvalidInput
 from recollect.core.protocols import Clock, Embedder, Model
@@ -54,7 +54,7 @@ def compose(
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInput("invalid_settings", "`settings` takes a Settings object.")
     environment = from_environment(os.environ)
-    file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)))
+    file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)), named=FILE_VARIABLE in os.environ)
     start = layer(settings, {}, environment, file).settings
     driver = make_driver(location)
     own_model = make_model(start) if model is None else None
@@ -135,11 +135,10 @@ def _sqlite_path(text: str) -> str:
     if text == ":memory:":
         return text
     if text.startswith("sqlite:"):
-        parts = urlsplit(text)
-        path = unquote(parts.path)
-        if parts.netloc or not path.strip("/"):
+        scheme, _, path = text.partition(":///")
+        if scheme != "sqlite" or not path.strip("/"):
             raise InvalidInput("invalid_location", "Write sqlite:///relative/path or sqlite:////absolute/path.")
-        return path[1:]
+        return unquote(path)
     if "://" in text:
         raise InvalidInput("invalid_location", f"Unknown kind of database: {text.split('://')[0]}://")
     return text

@@ -29,7 +29,7 @@ from recollect.core.models import (
     Receipt,
 )
 from recollect.core.protocols import Clock, Embedder, Model
-from recollect.core.text import identity, storable
+from recollect.core.text import TITLE_LIMIT, identity, storable
 from recollect.evidence import count_remaining
 from recollect.ids import new_id
 from recollect.providers.tokenizer import tokenizer_for
@@ -90,9 +90,14 @@ class AsyncMemory:
             if self._state == "closed":
                 raise self.closed_error()
             if self._state == "new":
-                await self._store.open(self._clock.now())
+                try:
+                    await self._store.open(self._clock.now())
+                    await self._refresh_settings()
+                except BaseException:
+                    await self._store.close()
+                    self._state = "closed"
+                    raise
                 self._state = "open"
-                await self._refresh_settings()
                 if self._background:
                     self._task = asyncio.create_task(self._work(), name="recollect-worker")
         return self
@@ -237,7 +242,7 @@ class AsyncMemory:
             await self._store.rewind_everything()
         else:
             await self._store.rewind(self._principal, conversation)
-        return await self._worker.drain(None)
+        return await self._worker.drain()
 
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""
@@ -265,7 +270,8 @@ class AsyncMemory:
         await self._refresh_settings()
         texts = checked_changes(self._settings, changes)
         await self._store.change_settings(self._principal, texts, now=self._clock.now())
-        self._overridden |= set(texts)
+        self._overridden |= {name for name, text in texts.items() if text is not None}
+        self._overridden -= {name for name, text in texts.items() if text is None}
         await self._refresh_settings()
         return self._settings
 
@@ -305,10 +311,14 @@ class AsyncMemory:
         await self._ready()
         await self._store.backup(Path(target))
 
-    async def restore(self, source: str | os.PathLike[str]) -> None:
-        """Replace everything in the database, everyone's, by what a backup holds."""
+    async def restore(self, source: str | os.PathLike[str], *, save_to: str | os.PathLike[str] | None = None) -> None:
+        """Replace everything in the database, everyone's, by what a backup holds.
+
+        With `save_to`, what is replaced is first written to a backup of its own; no message can slip in between.
+        """
         await self._ready()
-        await self._store.restore(Path(source), now=self._clock.now())
+        saved = None if save_to is None else Path(save_to)
+        await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._worker.notify()
 
     # Erasing
@@ -397,6 +407,6 @@ def _check_number(value: object, what: str, *, least: int) -> None:
 
 
 def _title(title: object) -> str:
-    if not isinstance(title, str) or len(title) > 500:
-        raise InvalidInput("invalid_title", "A title is text of at most 500 characters.")
+    if not isinstance(title, str) or len(title) > TITLE_LIMIT:
+        raise InvalidInput("invalid_title", f"A title is text of at most {TITLE_LIMIT} characters.")
     return storable(title)[0]

@@ -8,6 +8,7 @@ variable name of the design documents, which is the field's own name in capitals
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recollect.core.errors import InvalidInput
+
+log = logging.getLogger(__name__)
 
 FILE_VARIABLE: Final = "RECOLLECT_SETTINGS"
 DEFAULT_FILE: Final = "recollect.toml"
@@ -62,7 +65,14 @@ class Settings(BaseModel):
     import_record_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest single record of an import")
 
 
-NEVER_STORED: Final = frozenset({"api_key"})
+# Where text and keys are sent to is the operator's word, given at the start; nobody changes it at run time.
+FIXED: Final = frozenset(
+    (
+        "model_url", "model_name", "embedder_url", "embedder_name", "embedder_dimensions", "api_key",
+        "provider_timeout_seconds", "provider_retries", "memory_summarizer_model",
+        "prompt_id_summary_global", "prompt_version_summary_global",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def layer(
     layers = (
         ("file", file),
         ("environment", environment),
-        ("stored", {name: json.loads(value) for name, value in stored.items() if name in Settings.model_fields}),
+        ("stored", _usable(stored)),
         ("constructor", explicit),
     )
     values: dict[str, Any] = {}
@@ -90,6 +100,18 @@ def layer(
         for name, value in found.items():
             values[name], origins[name] = value, origin
     return Layered(check(values), origins)
+
+
+def _usable(stored: Mapping[str, str]) -> dict[str, Any]:
+    """Stored changes that this version understands. One that it does not must not lock anybody out."""
+    usable = {}
+    for name, text in stored.items():
+        if name in Settings.model_fields and name not in FIXED:
+            try:
+                usable[name] = getattr(check({name: json.loads(text)}), name)
+            except (InvalidInput, ValueError):
+                log.warning("the stored setting %s is not valid here and is left out", name)
+    return usable
 
 
 def check(values: Mapping[str, Any]) -> Settings:
@@ -116,8 +138,11 @@ def _is_document_name(name: str) -> bool:
     return name.startswith(("memory_", "rag_", "prompt_")) or name == "backfill_chunks"
 
 
-def from_file(path: Path) -> dict[str, Any]:
-    """A TOML file, flat or under a table [recollect]. One that is missing sets nothing."""
+def from_file(path: Path, *, named: bool) -> dict[str, Any]:
+    """A TOML file, flat or under a table [recollect]. One that is missing sets nothing.
+
+    A file that merely lies in the current folder may not say where text and keys are sent to, unless it is `named`.
+    """
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -134,6 +159,10 @@ def from_file(path: Path) -> dict[str, Any]:
     unknown = set(table) - set(Settings.model_fields)
     if unknown:
         raise InvalidInput("invalid_setting", f"{path} sets {sorted(unknown)[0]!r}, which is no setting.")
+    sent = sorted(set(table) & {"model_url", "embedder_url"})
+    if sent and not named:
+        reason = f"{path} sets {sent[0]}; name the file by {FILE_VARIABLE} if it is yours."
+        raise InvalidInput("untrusted_settings_file", reason)
     return table
 
 
@@ -142,8 +171,9 @@ def checked_changes(current: Settings, changes: Mapping[str, Any]) -> dict[str, 
     unknown = set(changes) - set(Settings.model_fields)
     if unknown:
         raise InvalidInput("unknown_setting", f"There is no setting {sorted(unknown)[0]!r}.")
-    if set(changes) & NEVER_STORED:
-        raise InvalidInput("setting_not_stored", "Keys are never stored: give them by the environment.")
+    fixed = sorted(set(changes) & FIXED)
+    if fixed:
+        raise InvalidInput("setting_fixed", f"{fixed[0]} is set at the start: by constructor, environment or file.")
     wanted = {name: value for name, value in changes.items() if value is not None}
     checked = check(current.model_dump() | wanted)
     return {name: json.dumps(getattr(checked, name)) if name in wanted else None for name in changes}

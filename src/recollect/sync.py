@@ -39,6 +39,7 @@ class Memory:
             location, person=person, department=department, ministry=ministry, clearances=clearances,
             settings=settings, model=model, embedder=embedder, clock=clock, worker=worker,
         )  # fmt: skip
+        self._closing = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="recollect-loop", daemon=True)
         self._thread.start()
@@ -62,9 +63,10 @@ class Memory:
 
     def close(self) -> None:
         """Let running work come to a stop, then let go of the database."""
-        if not self._loop.is_closed():
-            self._wait(self._engine.close())
-            self._end_loop()
+        with self._closing:
+            if not self._loop.is_closed():
+                self._wait(self._engine.close())
+                self._end_loop()
 
     def __enter__(self) -> Self:
         return self
@@ -172,9 +174,12 @@ class Memory:
         """Write a consistent copy to a new SQLite file, which can be opened or restored; writers go on meanwhile."""
         self._wait(self._engine.backup(target))
 
-    def restore(self, source: str | os.PathLike[str]) -> None:
-        """Replace everything in the database, everyone's, by what a backup holds."""
-        self._wait(self._engine.restore(source))
+    def restore(self, source: str | os.PathLike[str], *, save_to: str | os.PathLike[str] | None = None) -> None:
+        """Replace everything in the database, everyone's, by what a backup holds.
+
+        With `save_to`, what is replaced is first written to a backup of its own; no message can slip in between.
+        """
+        self._wait(self._engine.restore(source, save_to=save_to))
 
     # Erasing
 

@@ -11,7 +11,7 @@ from recollect.core import drafts, times
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import About, Conversation, Draft, Imported, Message, Principal
 from recollect.core.protocols import Clock
-from recollect.core.text import identity
+from recollect.core.text import TITLE_LIMIT, identity, storable
 from recollect.formats import Batch, Skipped, format_of, ndjson_lines, read
 from recollect.ids import new_id
 from recollect.sql.store import SqlStore
@@ -100,18 +100,18 @@ class Importer:
             kind, len(self._conversations), self._messages, self._added, known, tuple(self._skipped), self._skips
         )
 
-    def _skip(self, reason: str) -> None:
-        self._skips += 1
+    def _skip(self, reason: str, count: int = 1) -> None:
+        self._skips += count
         if len(self._skipped) < REPORTED:
             self._skipped.append(reason)
 
     async def _store_batch(self, batch: Batch) -> None:
         try:
             name = identity(batch.conversation, "conversation")
-            about = _about(batch)
         except InvalidInput as error:
-            self._skip(f"conversation {batch.conversation!r:.60}: {error.message}")
+            self._skip(f"conversation {batch.conversation!r:.60}: {error.message}", len(batch.messages) or 1)
             return
+        about = self._about(batch)
         now = self._clock.now()
         checked = [draft for fields in batch.messages if (draft := self._checked(name, fields)) is not None]
         self._conversations.add(name)
@@ -122,6 +122,18 @@ class Importer:
             return
         stored = await self._store.append(self._principal, name, checked, now=now, about=about)
         self._added += sum(item.created for item in stored)
+
+    def _about(self, batch: Batch) -> About:
+        """What the file says about a conversation. A bad zone or tag is reported and left out; messages go in."""
+        zone, tags = "UTC", []
+        try:
+            zone = "UTC" if batch.zone is None else times.load_zone(batch.zone).key
+            tags = [identity(tag, "tag") for tag in batch.tags]
+        except InvalidInput as error:
+            if batch.conversation not in self._conversations:
+                self._skip(f"description of {batch.conversation}: {error.message}")
+        title = None if batch.title is None else storable(batch.title)[0][:TITLE_LIMIT]
+        return About(title, tuple(tags), zone)
 
     def _checked(self, conversation: str, fields: dict[str, object]) -> Draft | None:
         now = self._clock.now()
@@ -136,8 +148,3 @@ def _format_of(source: Path) -> str:
     if not source.is_file():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
     return format_of(source)
-
-
-def _about(batch: Batch) -> About:
-    zone = times.load_zone(batch.zone).key if batch.zone is not None else "UTC"
-    return About(batch.title, tuple(identity(tag, "tag") for tag in batch.tags), zone)

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 SIDE_BY_SIDE = 16  # conversations
 SLICE = 500  # messages of one conversation that are worked on under one lease
 GATHER = 0.2  # seconds
+OTHERS = 0.05  # seconds between looks at what another process holds
 FAILED = 5.0  # seconds before what failed is tried again
 
 
@@ -109,14 +110,23 @@ class Worker:
             await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
 
     async def drain(self, timeout: float | None = None) -> Done:
-        """Sweep until nothing is missing, or only what fails or what another process holds, or time is up."""
+        """Sweep until nothing is missing, or only what fails, or time is up.
+
+        What another process is working on is waited for, but not longer than its lease lasts.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
+        patience = time.monotonic() + self._lease().total_seconds()
         total: Counter[str] = Counter()
         while True:
             done = await self.sweep(deadline)
             total.update(done.counts)
-            if not any(done.counts.values()) or _is_past(deadline):
+            worked = any(done.counts.values())
+            if self._stop.is_set() or _is_past(deadline):
+                return Done(dict(total), done.failed, done.complete and not worked)
+            if not worked and (done.complete or done.failed or _is_past(patience)):
                 return Done(dict(total), done.failed, done.complete)
+            if not worked:
+                await _pause(self._stop, OTHERS)
 
     async def sweep(self, deadline: float | None = None) -> Done:
         """One look at everything."""
@@ -130,8 +140,9 @@ class Worker:
                 if self._stop.is_set() or _is_past(deadline):
                     return Done(dict(counts), failed, complete=False)
                 # Side by side, so that their small writes share commits.
-                kept = await asyncio.gather(*(self._attend(work, counts, failed) for work in works))
-                complete = complete and all(kept)
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._attend(work, counts, failed)) for work in works]
+                complete = complete and all(task.result() for task in tasks)
         return Done(dict(counts), failed, complete and not failed)
 
     async def _missing(self) -> AsyncIterator[list[Work]]:
@@ -179,6 +190,10 @@ class Worker:
                 return False  # interrupted, not failed
             log.warning("%s failed: %s", chore.name, error.code)
             failed[chore.name] = error.code
+            return False
+        except Exception:
+            log.exception("%s failed", chore.name)  # one conversation must not stop the work on all others
+            failed[chore.name] = "unexpected"
             return False
         counts[chore.name] += done  # after the await: others count meanwhile
         return True

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def check_sound(connection: apsw.Connection) -> None:
     connection.execute("INSERT INTO message_words(message_words, rank) VALUES ('integrity-check', 1)")
 
 
+@lru_cache(maxsize=50_000)
+def _words(content: str) -> Counter[str]:
+    return Counter(analysis.words(content))
+
+
 def check_words(connection: apsw.Connection) -> None:
     """The index holds exactly the words of the rows, each as often as it is said, and none of any other row."""
     connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, message_words, instance)")
@@ -63,32 +69,35 @@ def check_words(connection: apsw.Connection) -> None:
     ):
         scopes = (analysis.person_scope(person), analysis.conversation_scope(conversation))
         expected[key, "scope"] = Counter(scope.removeprefix("@") for scope in scopes)
-        if words := analysis.words(content):
-            expected[key, "body"] = Counter(words)
+        if words := _words(content):
+            expected[key, "body"] = words
     wrong = [at for at in found.keys() | expected.keys() if found.get(at) != expected.get(at)]
     assert not wrong, f"{len(wrong)} entries of the full text differ from the rows: {sorted(wrong)[:5]}"
 
 
 def check_counters(connection: apsw.Connection) -> None:
     """What a conversation says about itself is what its rows say; without an erase its seq has no gap."""
-    assert rows(
-        connection,
-        "SELECT c.name, c.last_seq, c.messages, count(m.key), max(m.seq), min(m.at), max(m.at), c.first_at, c.last_at"
-        " FROM conversations c LEFT JOIN messages m ON m.conversation_key = c.key GROUP BY c.key"
-        " HAVING c.last_seq <> max(m.seq) OR c.messages <> count(m.key) OR count(m.key) <> c.last_seq"
-        " OR c.first_at IS NOT min(m.at) OR c.last_at IS NOT max(m.at)",
-    ) == []
+    assert (
+        rows(
+            connection,
+            "SELECT c.name, c.last_seq, max(m.seq), c.messages, count(m.key)"
+            " FROM conversations c LEFT JOIN messages m ON m.conversation_key = c.key GROUP BY c.key"
+            " HAVING c.last_seq <> max(m.seq) OR c.messages <> count(m.key) OR count(m.key) <> c.last_seq"
+            " OR c.first_at IS NOT min(m.at) OR c.last_at IS NOT max(m.at)",
+        )
+        == []
+    )
 
 
 def stored(connection: apsw.Connection) -> dict[str, dict[str, tuple[int, str, Any]]]:
     """By conversation and id: seq, content and metadata."""
     found: dict[str, dict[str, tuple[int, str, Any]]] = defaultdict(dict)
-    for conversation, id, seq, content, metadata in connection.execute(
+    for conversation, name, seq, content, metadata in connection.execute(
         "SELECT c.name, m.id, m.seq, m.content, m.metadata"
         " FROM messages m JOIN conversations c ON c.key = m.conversation_key ORDER BY c.key, m.seq"
     ):
-        assert id not in found[conversation], f"{id} is there twice"
-        found[conversation][id] = (seq, content, None if metadata is None else json.loads(metadata))
+        assert name not in found[conversation], f"{name} is there twice"
+        found[conversation][name] = (seq, content, None if metadata is None else json.loads(metadata))
     return dict(found)
 
 

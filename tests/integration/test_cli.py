@@ -217,6 +217,9 @@ def test_conversations_lists_name_counts_days_tags_and_title(run: Run, trip: str
 
 
 def test_without_conversations_the_list_is_empty(run: Run) -> None:
+    run("conversations", code=3)
+    run("add", "trip", "user", "hi")
+    run("erase", "--everything", "--yes")
     assert run("conversations").stdout == ""
     assert as_json(run("conversations", "--json")) == []
 
@@ -429,10 +432,10 @@ def test_import_reads_stdin(run: Run) -> None:
 def test_what_an_import_skips_is_named_on_stderr(run: Run, tmp_path: Path) -> None:
     good = json.dumps({"messages": [{"role": "user", "content": "Hello"}]})
     (tmp_path / "mixed.jsonl").write_text("\n".join([good, *["{broken"] * 7]))
-    result = run("import", "mixed.jsonl")
+    result = run("import", "mixed.jsonl", code=5)
     assert re.search(r"^skipped +7$", result.stdout, re.MULTILINE)
     assert result.stderr.count("skipped: ") == 6  # five reasons, and that there are others
-    assert len(as_json(run("import", "mixed.jsonl", "--json"))["skipped"]) == 7
+    assert len(as_json(run("import", "mixed.jsonl", "--json", code=5))["skipped"]) == 7
 
 
 def test_a_file_of_no_known_format_is_wrong_use(run: Run, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_conversation_under_another_workers_lease_is_left_alone_until_it_expir
     until = clock.now() + timedelta(seconds=60)
     assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
     assert not memory._wait(store.take_lease(name, holder="third", now=clock.now(), until=until))
-    done = memory.drain()
+    done = memory.drain(timeout=0.2)
     assert not done.complete
     assert memory.stats()["counted"] == 0
     clock.advance(timedelta(seconds=61))

@@ -91,7 +91,8 @@ def test_a_stored_change_wins_over_the_environment_and_the_constructor_over_both
         ({"rag_token_budget": -1}, "invalid_setting"),
         ({"rag_token_budget": "many"}, "invalid_setting"),
         ({"no_such_thing": 1}, "unknown_setting"),
-        ({"api_key": "sk-secret"}, "setting_not_stored"),
+        ({"api_key": "sk-secret"}, "setting_fixed"),
+        ({"model_url": "http://127.0.0.1:9/v1"}, "setting_fixed"),
     ],
 )
 def test_a_bad_change_is_refused_and_changes_nothing(memory: Memory, changes: dict[str, object], code: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recollect import Memory
@@ -82,6 +82,7 @@ def test_no_query_is_read_as_syntax(memory: Memory, query: str) -> None:
     assert len(found) == (1 if analysis.words(query) else 0)
 
 
+@settings(max_examples=settings.default.max_examples * 5)  # 10,000 in the long lane
 @given(query=ANYTHING)
 def test_any_text_is_a_valid_query(both: tuple[Memory, Memory], query: str) -> None:
     for memory in both:

@@ -19,7 +19,6 @@ from recollect.cli.options import Call, Exit, confirm
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import Imported
 from recollect.formats import FORMATS
-from recollect.sync import Memory
 from recollect.transfer import REPORTED
 
 _FEW: Final = 5  # reasons for skipping that are shown
@@ -65,25 +64,22 @@ def restore(
     confirm(f"Replace everything in {call.shown_db} by {source}?", yes=yes)
     file = call.file
     held = file is not None and file.exists() and file.stat().st_size > 0
-    with call.open() as memory:
-        saved = _save_first(memory, file) if file is not None and held else None
-        if call.kind == "postgresql":
-            note("note: no automatic backup was made.")
-        with spinner("Restoring"):
-            memory.restore(source)
+    saved = _saved_name(file) if file is not None and held else None
+    with call.open() as memory, spinner("Restoring"):
+        memory.restore(source, save_to=saved)
+    if saved is not None:
+        note(f"What was there is saved in {saved}")
+    elif call.kind == "postgresql":
+        note("note: no automatic backup was made.")
     if call.json:
         show_json({"restored": str(source), "database": call.shown_db, "saved": None if saved is None else str(saved)})
     else:
         out(f"{call.shown_db} now holds what {source} held.")
 
 
-def _save_first(memory: Memory, file: Path) -> Path:
+def _saved_name(file: Path) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    target = file.with_name(f"{file.name}.before-restore-{moment}.backup")
-    with spinner("Saving what is there"):
-        memory.backup(target)
-    note(f"What was there is saved in {target}")
-    return target
+    return file.with_name(f"{file.name}.before-restore-{moment}.backup")
 
 
 def export(
@@ -141,6 +137,8 @@ def import_(
                 tell_missing(done)
                 if not done.complete:
                     raise typer.Exit(Exit.DEGRADED)
+            if result.skipped_count:
+                raise typer.Exit(Exit.DEGRADED)
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def find_conversation(memory: Memory, name: str) -> Conversation:
 
 def conversations(call: Call) -> None:
     """List the conversations, the latest first. Days are those of each conversation's zone."""
-    with call.open() as memory:
+    with call.open(must_exist=True) as memory:
         found = memory.conversations()
     if call.json:
         show_json(found)
@@ -150,7 +150,7 @@ def show_conversations(found: list[Conversation]) -> None:
 
 def stats(call: Call) -> None:
     """Count what the person has."""
-    with call.open() as memory:
+    with call.open(must_exist=True) as memory:
         found = memory.stats()
     if call.json:
         show_json(found)

@@ -12,7 +12,7 @@ from recollect.cli.display import show_json, show_table
 from recollect.cli.options import Call, without_password
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
-from recollect.settings import NEVER_STORED, Settings
+from recollect.settings import Settings
 from recollect.sync import Memory
 
 
@@ -63,7 +63,7 @@ def list_settings(memory: Memory) -> list[JsonObject]:
 
 
 def _shown(name: str, value: object) -> object:
-    if name in NEVER_STORED and value is not None:
+    if name == "api_key" and value is not None:
         return "(hidden)"
     return without_password(value) if isinstance(value, str) else value
 

@@ -20,7 +20,7 @@ def doctor(call: Call) -> None:
 
     Exits with 1 if it finds errors and with 5 if it finds warnings.
     """
-    with call.open() as memory, spinner("Looking"):
+    with call.open(must_exist=True) as memory, spinner("Looking"):
         findings = memory.check()
         changed = [row for row in list_settings(memory) if row["origin"] != "default"]
     database = {"kind": call.kind, "location": call.shown_db, "origin": call.db_origin}

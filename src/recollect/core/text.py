@@ -14,6 +14,8 @@ from recollect.core.errors import InvalidInput
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _MAX_DEPTH: Final = 64
+_MAX_BITS: Final = 1024  # of an integer; far more than any JSON reader keeps
+TITLE_LIMIT: Final = 500
 
 
 def storable(text: str) -> tuple[str, int]:
@@ -27,7 +29,11 @@ def storable_json(value: Any, depth: int = 0) -> tuple[Any, int]:
     """The same for every string (keys too) inside a JSON value; refuses what JSON cannot say."""
     if depth > _MAX_DEPTH:
         raise InvalidInput("invalid_metadata", f"Nested deeper than {_MAX_DEPTH} levels.")
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
+        return value, 0
+    if isinstance(value, int):
+        if value.bit_length() > _MAX_BITS:
+            raise InvalidInput("invalid_metadata", "A number is too large.")
         return value, 0
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
@@ -50,6 +56,8 @@ def _storable_object(value: dict[Any, Any], depth: int) -> tuple[dict[str, Any],
         if not isinstance(key, str):
             raise InvalidInput("invalid_metadata", "Keys of JSON objects are strings.")
         clean_key, in_key = storable(key)
+        if clean_key in result:
+            raise InvalidInput("invalid_metadata", "Two keys differ only in characters that cannot be stored.")
         result[clean_key], in_item = storable_json(item, depth + 1)
         replaced += in_key + in_item
     return result, replaced

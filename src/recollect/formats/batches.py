@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from recollect.core.models import JsonObject
+from recollect.core.times import EARLIEST, LATEST
 
 MAX_MESSAGES: Final = 500
 MAX_TEXT: Final = 1024 * 1024
@@ -123,17 +124,18 @@ def short(value: object) -> str | None:
 
 
 def moment(value: object) -> str | None:
-    """ISO-8601 in UTC from epoch seconds (or milliseconds) or ISO text; None if it is neither."""
+    """ISO-8601 in UTC from epoch seconds (or milliseconds) or ISO text; None if it is no time we can keep."""
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
-            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            seconds = value / 1000 if value > 1e11 else value
-            return datetime.fromtimestamp(seconds, UTC).isoformat()
+            found = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+        else:
+            return None
     except (ValueError, OverflowError, OSError):
         return None
-    return None
+    return found.isoformat() if EARLIEST <= found < LATEST else None
 
 
 def bounded(parts: list[Any]) -> list[Any]:

@@ -119,7 +119,8 @@ UPDATE erasures SET pending = 0 WHERE id = :id;
 
 -- name: any_content_holds
 -- system: tells a piece of erased text from the same words in a message that stays; answers yes or no
-SELECT 1 AS found FROM messages WHERE content LIKE :pattern ESCAPE '\' LIMIT 1;
+SELECT 1 AS found FROM messages WHERE content LIKE :pattern ESCAPE '\'
+UNION ALL SELECT 1 FROM conversations WHERE title LIKE :pattern ESCAPE '\' LIMIT 1;
 
 -- Settings.
 
@@ -177,12 +178,6 @@ LEFT JOIN message_tokens t ON t.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
   AND t.message_key IS NULL
 ORDER BY m.seq;
-
--- name: save_tokens
--- The message may have been erased since it was read.
-INSERT INTO message_tokens (message_key, counter, tokens)
-SELECT key, CAST(:counter AS TEXT), CAST(:tokens AS BIGINT) FROM messages WHERE key = :key
-ON CONFLICT (message_key) DO NOTHING;
 
 -- Leases.
 

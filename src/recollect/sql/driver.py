@@ -88,8 +88,11 @@ class Driver(Protocol):
         """Write a consistent copy of everything to a new SQLite file, while others go on writing."""
         ...
 
-    def restore(self, source: str, now: int) -> Future[None]:
-        """Replace everything by what a backup holds, in one step that either happens or does not."""
+    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
+        """Replace everything by what a backup holds, in one step that either happens or does not.
+
+        With `save_to`, a backup of exactly what is replaced is written first.
+        """
         ...
 
     def close(self) -> None: ...

@@ -17,13 +17,15 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.rows import dict_row
 
-from recollect.core.errors import RecollectError, StoreUnavailable
+from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import Finding
 from recollect.sql import migrations as schema
 from recollect.sql.copying import copy_log
 from recollect.sql.driver import Handler, I, Job, Params, Purged, Row, T, Transaction
 from recollect.sql.queries import load, postgres_spelling
+from recollect.sql.sqlite import SqliteDriver, upgraded_copy
 from recollect.sql.sqlite_file import new_file
+from recollect.sql.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,10 @@ class PostgresDriver:
     dialect = "postgres"
 
     def __init__(self, dsn: str, *, connections: int = 8, migrations: Sequence[schema.Migration] | None = None) -> None:
+        try:
+            psycopg.conninfo.conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:  # its message would repeat parts of the address, perhaps the password
+            raise InvalidInput("invalid_location", "The PostgreSQL address cannot be read.") from None
         self._dsn = dsn
         self._migrations = schema.load("postgres") if migrations is None else tuple(migrations)
         self._queries = {name: _text(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
@@ -71,7 +77,7 @@ class PostgresDriver:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: set[Connection] = set()
-        self._closed = False
+        self._together = Together(self._handle, self._start)
 
     # Opening and closing
 
@@ -84,7 +90,6 @@ class PostgresDriver:
                 self._drop(connection)
 
     def close(self) -> None:
-        self._closed = True
         self._pool.shutdown(wait=True)
         for connection in tuple(self._open_connections):
             self._drop(connection)
@@ -115,6 +120,8 @@ class PostgresDriver:
                         "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY,"
                         " name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)"
                     )
+                    # A writer that has just found the older version holds this up until it is through.
+                    connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
                     connection.execute(_text(migration.sql))
                     connection.execute(
                         "INSERT INTO schema_migrations VALUES (%s, %s, %s, %s)",
@@ -139,7 +146,7 @@ class PostgresDriver:
         return self._submit(lambda connection: self._run(connection, _WRITING, self._checked(job)))
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
-        return self.write(lambda tx: handler(tx, [item])[0])
+        return self._together.add(handler, item)
 
     def _checked(self, job: Job[T]) -> Job[T]:
         """A newer process may have migrated the database under us; then this one must not write any more."""
@@ -175,22 +182,31 @@ class PostgresDriver:
         raise AssertionError("unreachable")  # pragma: no cover
 
     def _submit(self, work: Callable[[Connection], T]) -> Future[T]:
-        def run() -> T:
-            with _translated():
-                connection = getattr(self._local, "connection", None)
-                if connection is None or connection.closed:
-                    connection = self._local.connection = self._connect()
-                try:
-                    return work(connection)
-                except psycopg.OperationalError:
-                    if connection.closed or connection.broken:
-                        self._drop(connection)
-                    raise
+        return self._start(lambda: self._on_connection(work))
 
+    def _start(self, work: Callable[[], T]) -> Future[T]:
         try:
-            return self._pool.submit(run)
+            return self._pool.submit(work)
         except RuntimeError:  # the pool is shut down
             raise StoreUnavailable("store_closed", "This memory is closed.", retryable=False) from None
+
+    def _on_connection(self, work: Callable[[Connection], T]) -> T:
+        """Run on this thread's connection. If that one broke while it was idle, on a new one."""
+        with _translated():
+            connection = getattr(self._local, "connection", None)
+            if connection is not None and not connection.closed:
+                try:
+                    connection.execute("SELECT 1")
+                except psycopg.OperationalError:
+                    self._drop(connection)
+                    connection = None
+            if connection is None or connection.closed:
+                connection = self._local.connection = self._connect()
+            return work(connection)
+
+    def _handle(self, handler: Handler[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
+        job = self._checked(lambda tx: handler(tx, items))
+        return self._on_connection(lambda connection: self._run(connection, _WRITING, job))
 
     # Full text
 
@@ -210,17 +226,24 @@ class PostgresDriver:
         return self._submit(self._purge)
 
     def _purge(self, connection: Connection) -> Purged:
-        for table in ("message_words", "messages", "conversations"):
+        """Vacuum, and see whether some transaction is old enough to see the deleted rows still."""
+        now = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
+        for table in ("message_words", "message_tokens", "messages", "conversations", "settings"):
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
+        held = connection.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            " AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age(CAST(%(xid)s AS xid)) LIMIT 1",
+            now,
+        ).fetchone()
         settings = connection.execute(
-            "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'wal_level', 'max_wal_size')"
+            "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'max_wal_size')"
         ).fetchall()
         shown = {row["name"]: row["setting"] for row in settings}
-        kept = [f"write-ahead log: until it is recycled (about {shown.get('max_wal_size')} MB of further writes)"]
+        kept = [f"write-ahead log: until recycled (about {shown.get('max_wal_size')} MB of further writes)"]
         if shown.get("archive_mode") != "off":
             kept.append("archived write-ahead log: until your archive's retention removes it")
         kept.append("base backups and dumps made before: until you delete them")
-        return Purged(kept_elsewhere=tuple(kept))
+        return Purged(pending=held is not None, kept_elsewhere=tuple(kept))
 
     def tidy(self) -> Future[None]:
         done: Future[None] = Future()
@@ -245,38 +268,38 @@ class PostgresDriver:
         return self._submit(lambda connection: self._backup(connection, target))
 
     def _backup(self, connection: Connection, target: str) -> None:
-        from recollect.sql.sqlite import SqliteDriver
+        self._run(connection, _READING, lambda tx: _write_out(tx, target))
 
-        with new_file(target) as draft:
-            file = SqliteDriver(draft, readers=0)
-            file.open(0)
-            try:
+    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
+        return self._submit(lambda connection: self._restore(connection, source, now, save_to))
 
-                def copy(source: Transaction) -> None:
-                    file.write(lambda there: copy_log(source, there, file)).result()
-
-                self._run(connection, _READING, copy)
-                file.settle()
-            finally:
-                file.close()
-
-    def restore(self, source: str, now: int) -> Future[None]:
-        return self._submit(lambda connection: self._restore(connection, source, now))
-
-    def _restore(self, connection: Connection, source: str, now: int) -> None:
-        from recollect.sql.sqlite import SqliteDriver, upgraded_copy
-
+    def _restore(self, connection: Connection, source: str, now: int, save_to: str | None) -> None:
         with upgraded_copy(source, now) as path:
-            file = SqliteDriver(path, readers=1)
+            file = SqliteDriver(path, readers=1, saves=False)
             file.open(now)
             try:
 
                 def copy(target: Transaction) -> None:
+                    target.run("lock_everything")
+                    if save_to is not None:
+                        _write_out(target, save_to)
                     file.read(lambda there: copy_log(there, target, self)).result()
 
                 self._run(connection, _WRITING, self._checked(copy))
             finally:
                 file.close()
+
+
+def _write_out(source: Transaction, target: str) -> None:
+    """Everything that a transaction sees, to a new SQLite file."""
+    with new_file(target) as draft:
+        file = SqliteDriver(draft, readers=0)
+        file.open(0)
+        try:
+            file.write(lambda there: copy_log(source, there, file)).result()
+            file.settle()
+        finally:
+            file.close()
 
 
 class _translated:  # noqa: N801 - reads as a word: `with _translated():`
@@ -300,6 +323,7 @@ _CODES: Final[tuple[tuple[type[psycopg.Error], str, str, bool], ...]] = (
     (errors.ReadOnlySqlTransaction, "store_readonly", "The database server is read-only.", False),
     (errors.SerializationFailure, "store_busy", "Too many writers touched the same rows.", True),
     (errors.DeadlockDetected, "store_busy", "Too many writers touched the same rows.", True),
+    (errors.IntegrityError, "store_conflict", "Another writer changed the same rows; try again.", True),
     (psycopg.OperationalError, "store_unreachable", "The database server does not answer.", True),
     (psycopg.InterfaceError, "store_unreachable", "The connection to the database broke.", True),
 )

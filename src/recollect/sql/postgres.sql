@@ -30,11 +30,23 @@ FROM json_to_recordset(CAST(:rows AS json)) AS r (key BIGINT, seq BIGINT, part I
 JOIN messages m ON m.conversation_key = r.key AND m.seq = r.seq;
 
 -- name: delete_words
-DELETE FROM message_words WHERE message_key IN (SELECT key FROM messages WHERE conversation_key = :key);
+DELETE FROM message_words WHERE message_key IN (
+    SELECT key FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through
+);
 
 -- name: delete_all_words
 -- system: rebuild for all people, on the operator's word
 TRUNCATE message_words;
+
+-- name: lock_everything
+-- system: a restore replaces the whole log; nobody may write meanwhile
+LOCK TABLE conversations, messages, settings IN EXCLUSIVE MODE;
+
+-- name: save_tokens
+-- The message may be erased at this very moment: wait for that, or keep it until we are through.
+INSERT INTO message_tokens (message_key, counter, tokens)
+SELECT key, CAST(:counter AS TEXT), CAST(:tokens AS BIGINT) FROM messages WHERE key = :key FOR KEY SHARE
+ON CONFLICT (message_key) DO NOTHING;
 
 -- name: search_words
 SELECT m.*, c.name AS conversation

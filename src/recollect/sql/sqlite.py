@@ -7,6 +7,7 @@ on one file are normal use: writers take the lock up front (BEGIN IMMEDIATE) and
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 import threading
 import time
@@ -27,17 +28,20 @@ from recollect.sql.sqlite_errors import closed_error, translated
 from recollect.sql.sqlite_file import (
     Safeguard,
     checkpoint,
+    clear_drafts,
+    copies_beside,
     copy_database,
     examine,
     merge_full_text,
     overwrite,
+    rewrite,
     snapshot,
 )
 from recollect.sql.sqlite_writer import SqliteTransaction, SqliteWriter
 
 log = logging.getLogger(__name__)
 
-BUSY_SECONDS: Final = 30.0
+BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -62,13 +66,18 @@ class SqliteDriver:
         vfs: str | None = None,
         migrations: Sequence[schema.Migration] | None = None,
         sqlite_version: int | None = None,
+        saves: bool = True,
     ) -> None:
-        """`path` may be ":memory:". With `readers=0` reads share the writer's connection."""
+        """`path` may be ":memory:". With `readers=0` reads share the writer's connection.
+
+        Unless `saves` is off, a database that must be migrated is backed up first.
+        """
         self.path = path
         self._vfs = vfs
         self._migrations = schema.load("sqlite") if migrations is None else tuple(migrations)
         self._queries = load("sqlite")
         self._readers = 0 if path == ":memory:" else readers
+        self._saves = saves and path != ":memory:"
         self._writer: apsw.Connection | None = None
         self._group: SqliteWriter | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -86,7 +95,9 @@ class SqliteDriver:
             with translated():
                 if self.path != ":memory:":
                     _create_private(Path(self.path))
+                    clear_drafts(self.path)
                 self._writer = self._connect()
+                _refuse_foreign(self._writer)
                 _enter_wal(self._writer)
                 self._migrate(self._writer, now)
         except BaseException:
@@ -131,15 +142,37 @@ class SqliteDriver:
         return connection
 
     def _migrate(self, connection: apsw.Connection, now: int) -> None:
-        due = schema.outstanding(_applied(connection), self._migrations)
-        if due and due[0].version > 1 and self.path != ":memory:":
-            target = f"{self.path}.before-schema-{due[-1].version:04}.backup"
-            if not Path(target).exists():
-                snapshot(connection, target)
-                log.info("backed up the database before migrating: %s", target)
-        while due:
-            _apply(connection, self._migrations, now)
+        """All that is outstanding, in one transaction. Other processes wait for it, and find nothing left to do."""
+        if not schema.outstanding(_applied(connection), self._migrations):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
             due = schema.outstanding(_applied(connection), self._migrations)
+            if due and due[0].version > 1 and self._saves:
+                self._save_before(due[-1].version)
+            for migration in due:
+                _apply(connection, migration, now)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _save_before(self, version: int) -> None:
+        """A backup by a second connection: the first holds the lock, so nobody can migrate or write meanwhile."""
+        target = f"{self.path}.before-schema-{version:04}.backup"
+        with self._second_connection() as other:
+            snapshot(other, target, replace=True)
+        log.info("backed up the database before migrating: %s", target)
+
+    @contextmanager
+    def _second_connection(self) -> Iterator[apsw.Connection]:
+        connection = self._connect()
+        try:
+            yield connection
+        finally:
+            self._open_connections.remove(connection)
+            connection.close()
 
     # Reading
 
@@ -201,15 +234,20 @@ class SqliteDriver:
         return self._aside(self._purge)
 
     def _purge(self, connection: apsw.Connection) -> Purged:
-        merge_full_text(connection)
         if self.path == ":memory:":
+            merge_full_text(connection)
             return Purged()
-        with self.guard.checkpointing():
-            moved = checkpoint(connection, "TRUNCATE", seconds=2.0)
+        try:
+            merge_full_text(connection)
+            rewrite(connection)
+            with self.guard.checkpointing():
+                gone = checkpoint(connection, "TRUNCATE", seconds=2.0)
+        except (apsw.BusyError, apsw.FullError, apsw.IOError) as error:
+            log.warning("erased rows may still be in the file: %s", type(error).__name__)
+            gone = False
         here = Path(self.path)
         files = tuple(str(here) + end for end in ("", "-wal", "-shm") if Path(str(here) + end).exists())
-        copies = tuple(str(file) for file in sorted(here.parent.glob(here.name + ".*.backup")))
-        return Purged(files, pending=not moved, kept_elsewhere=copies)
+        return Purged(files, pending=not gone, kept_elsewhere=tuple(sorted(map(str, copies_beside(here)))))
 
     def tidy(self) -> Future[None]:
         return self._aside(self._tidy)
@@ -225,18 +263,23 @@ class SqliteDriver:
     def backup(self, target: str) -> Future[None]:
         return self._aside(lambda connection: snapshot(connection, target))
 
-    def restore(self, source: str, now: int) -> Future[None]:
+    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
         """Page by page into this very file, as one transaction: other processes go on with the new contents."""
 
         def job(connection: apsw.Connection) -> None:
             with upgraded_copy(source, now) as path:
                 copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
                 try:
-                    overwrite(connection, copy)
+                    overwrite(connection, copy, before=lambda: self._save(save_to))
                 finally:
                     copy.close()
 
         return self._aside(job)
+
+    def _save(self, target: str | None) -> None:
+        if target is not None:
+            with self._second_connection() as other:
+                snapshot(other, target)
 
     def settle(self) -> None:
         """Leave one whole file behind, with nothing in a log beside it."""
@@ -248,16 +291,15 @@ class SqliteDriver:
         future: Future[T] = Future()
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
-                with translated():
-                    connection = self._connect()
-                    try:
-                        future.set_result(job(connection))
-                    finally:
-                        self._open_connections.remove(connection)
-                        connection.close()
+                with translated(), self._second_connection() as connection:
+                    result = job(connection)
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the future
                 future.set_exception(error)
+            else:
+                future.set_result(result)
 
         thread = threading.Thread(target=run, name="recollect-aside", daemon=True)
         with self._gate:
@@ -273,11 +315,15 @@ def upgraded_copy(source: str, now: int) -> Iterator[str]:
     """A private copy of a backup, checked and brought to today's schema. The backup itself is not touched."""
     if not Path(source).is_file():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
-    with tempfile.TemporaryDirectory(prefix="recollect-restore-", dir=Path(source).parent) as folder:
+    beside = Path(source).parent
+    place = beside if os.access(beside, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="recollect-restore-", dir=place) as folder:
         copy = Path(folder) / "copy.db"
         with translated():
             copy_database(source, str(copy))
-        driver = SqliteDriver(str(copy), readers=0)
+            if not _is_ours(copy):
+                raise InvalidInput("not_a_backup", f"{source} is not a backup of Recollect.")
+        driver = SqliteDriver(str(copy), readers=0, saves=False)
         driver.open(now)
         try:
             damage = [one.detail for one in driver.examine().result() if one.state == "error"]
@@ -289,12 +335,26 @@ def upgraded_copy(source: str, now: int) -> Iterator[str]:
         yield str(copy)
 
 
+def _is_ours(path: Path) -> bool:
+    connection = apsw.Connection(str(path))
+    try:
+        return bool(_applied(connection))
+    finally:
+        connection.close()
+
+
 def _create_private(path: Path) -> None:
     """A new database can be read by its owner alone."""
     if not path.parent.is_dir():
         raise StoreUnavailable("store_cannot_open", f"The folder {path.parent} does not exist.", retryable=False)
     with suppress(OSError):
         path.touch(mode=0o600, exist_ok=True)
+
+
+def _refuse_foreign(connection: apsw.Connection) -> None:
+    """An SQLite file of another program must not be taken over."""
+    if not _has_schema(connection) and connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+        raise StoreUnavailable("not_a_database", "The file is an SQLite database of another program.", retryable=False)
 
 
 def _enter_wal(connection: apsw.Connection) -> None:
@@ -314,31 +374,24 @@ def _enter_wal(connection: apsw.Connection) -> None:
 
 
 def _applied(connection: apsw.Connection) -> dict[int, str]:
-    exists = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'").fetchone()
-    if not exists:
+    if not _has_schema(connection):
         return {}
     rows: list[Any] = connection.execute("SELECT version, sha256 FROM schema_migrations").fetchall()
     return dict(rows)
 
 
-def _apply(connection: apsw.Connection, known: Sequence[schema.Migration], now: int) -> None:
-    """The next migration in one transaction, chosen under the lock: another process may have been quicker."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS schema_migrations "
-            "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at INTEGER NOT NULL)"
-            " STRICT"
-        )
-        for migration in schema.outstanding(_applied(connection), known)[:1]:
-            connection.execute(migration.sql)
-            connection.execute(
-                "INSERT INTO schema_migrations VALUES (?, ?, ?, ?)",
-                (migration.version, migration.name, migration.sha256, now),
-            )
-            connection.execute(f"PRAGMA user_version = {migration.version}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+def _has_schema(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'").fetchone())
+
+
+def _apply(connection: apsw.Connection, migration: schema.Migration, now: int) -> None:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_migrations "
+        "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"
+    )
+    connection.execute(migration.sql)
+    connection.execute(
+        "INSERT INTO schema_migrations VALUES (?, ?, ?, ?)",
+        (migration.version, migration.name, migration.sha256, now),
+    )
+    connection.execute(f"PRAGMA user_version = {migration.version}")

@@ -24,11 +24,19 @@ FROM json_each(:rows) r
 JOIN messages m ON m.conversation_key = r.value ->> 'key' AND m.seq = r.value ->> 'seq';
 
 -- name: delete_words
-DELETE FROM message_words WHERE rowid IN (SELECT key FROM messages WHERE conversation_key = :key);
+DELETE FROM message_words WHERE rowid IN (
+    SELECT key FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through
+);
 
 -- name: delete_all_words
 -- system: rebuild for all people, on the operator's word
 INSERT INTO message_words (message_words) VALUES ('delete-all');
+
+-- name: save_tokens
+-- The message may have been erased since it was read.
+INSERT INTO message_tokens (message_key, counter, tokens)
+SELECT key, :counter, :tokens FROM messages WHERE key = :key
+ON CONFLICT (message_key) DO NOTHING;
 
 -- name: search_words
 -- :match holds the person's own scope word, so only their rows can match.

@@ -5,10 +5,12 @@ Plain functions of an open connection; the driver decides when they run.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -16,11 +18,12 @@ from urllib.parse import quote
 
 import apsw
 
-from recollect.core.errors import StoreUnavailable
+from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import Finding
 
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+ABANDONED: Final = 600  # seconds
 MERGE_PAGES: Final = 500
 WAL_WARNING: Final = 64 * 1024 * 1024
 
@@ -61,6 +64,7 @@ class Safeguard:
 def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) -> bool:
     """Move the write-ahead log into the database. False if a reader elsewhere still needs it."""
     deadline = time.monotonic() + seconds
+    before = connection.pragma("busy_timeout")
     while True:
         connection.set_busy_timeout(int(seconds * 1000))
         try:
@@ -68,7 +72,7 @@ def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) 
         except apsw.BusyError:
             busy = 1
         finally:
-            connection.set_busy_timeout(30_000)
+            connection.set_busy_timeout(before)
         if not busy:
             return True
         if time.monotonic() >= deadline:
@@ -91,30 +95,76 @@ def merge_full_text(connection: apsw.Connection) -> None:
         pages = MERGE_PAGES
 
 
-def snapshot(connection: apsw.Connection, target: str) -> None:
+def snapshot(connection: apsw.Connection, target: str, *, replace: bool = False) -> None:
     """A consistent, compact copy in a new file."""
-    with new_file(target) as draft:
+    with new_file(target, replace=replace) as draft:
         connection.execute("VACUUM INTO ?", (draft,))
 
 
 @contextmanager
-def new_file(target: str) -> Iterator[str]:
-    """A file that appears under its name only when it is whole and synced. Never replaces one that is there."""
+def new_file(target: str, *, replace: bool = False) -> Iterator[str]:
+    """A file that appears under its name only when it is whole and synced; one that is there stays, unless told."""
     goal = Path(target)
-    if goal.exists():
-        raise StoreUnavailable("backup_exists", f"{target} exists already.", retryable=False)
-    draft = goal.with_name(goal.name + f".{os.getpid()}.part")
-    with suppress(FileNotFoundError):
-        draft.unlink()
+    if not goal.parent.is_dir():
+        raise InvalidInput("folder_not_found", f"There is no folder {goal.parent}.")
+    if goal.exists() and not replace:
+        raise _exists(target)
+    draft = goal.with_name(f"{goal.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
     draft.touch(mode=0o600)
     try:
         yield str(draft)
         with draft.open("rb") as file:
             os.fsync(file.fileno())
-        draft.rename(goal)
+        _publish(draft, goal, replace=replace)
+    except FileExistsError:
+        raise _exists(target) from None
     finally:
         draft.unlink(missing_ok=True)
     _sync_folder(goal.parent)
+
+
+def _publish(draft: Path, goal: Path, *, replace: bool) -> None:
+    if not replace:
+        try:
+            goal.hardlink_to(draft)  # unlike a rename, this fails if somebody else was quicker
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: claim the name first
+            os.close(os.open(goal, os.O_CREAT | os.O_EXCL, 0o600))
+        else:
+            return
+    draft.replace(goal)
+
+
+def _exists(target: str) -> StoreUnavailable:
+    return StoreUnavailable("backup_exists", f"{target} exists already.", retryable=False)
+
+
+def copies_beside(path: Path) -> list[Path]:
+    """Backups and unfinished drafts that we ourselves put beside a database."""
+    name = glob.escape(path.name)
+    return [*path.parent.glob(f"{name}.*.backup"), *path.parent.glob(f"{name}.*.part")]
+
+
+def clear_drafts(path: str) -> None:
+    """Remove unfinished files that a killed process left beside the database: they may hold text.
+
+    Nothing tells for sure that their writer is gone, but a writer does not rest for minutes.
+    """
+    for draft in copies_beside(Path(path)):
+        with suppress(FileNotFoundError):
+            if draft.suffix == ".part" and time.time() - draft.stat().st_mtime > ABANDONED:
+                draft.unlink()
+
+
+def rewrite(connection: apsw.Connection) -> None:
+    """Write the whole file anew from its live rows.
+
+    `secure_delete` overwrites what a DELETE frees, but where a deletion makes SQLite move neighbouring rows to another
+    page, their old copies stay in the unused part of the page they left, and a later DELETE does not find those.
+    """
+    connection.execute("PRAGMA temp_store = FILE")  # the copy is as large as the database, and holds nothing erased
+    connection.execute("VACUUM")
 
 
 def copy_database(source: str, target: str) -> None:
@@ -128,9 +178,14 @@ def copy_database(source: str, target: str) -> None:
         origin.close()
 
 
-def overwrite(target: apsw.Connection, source: apsw.Connection) -> None:
-    """Replace all pages of one database by those of another, in one transaction of the target."""
+def overwrite(target: apsw.Connection, source: apsw.Connection, *, before: Callable[[], None] = lambda: None) -> None:
+    """Replace all pages of one database by those of another, in one transaction of the target.
+
+    `before` runs when the target is locked and still as it was: what it saves is all there is.
+    """
     with target.backup("main", source, "main") as pages:
+        pages.step(1)
+        before()
         while not pages.done:
             pages.step(-1)
 
@@ -171,7 +226,7 @@ def _full_text(connection: apsw.Connection) -> Finding:
     try:
         connection.execute("INSERT INTO message_words(message_words) VALUES ('integrity-check')")
     except apsw.CorruptError as error:
-        return Finding("full text", "error", f"the index is damaged: {error}", "recollect rebuild")
+        return Finding("full text", "error", f"the index is damaged: {error}", "recollect rebuild --everyone")
     return Finding("full text", "ok", "the index is sound")
 
 

@@ -6,10 +6,11 @@ one. Whoever waits is told after the commit, never before.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -87,6 +88,7 @@ class SqliteWriter:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._loop, name="recollect-writer", daemon=True)
         self._thread.start()
 
@@ -101,8 +103,8 @@ class SqliteWriter:
 
     def _queue(self, task: _Task) -> Future[Any]:
         with self._gate:  # nothing may be queued behind the None that ends the thread
-            if self._closed:
-                raise closed_error()
+            if self._closed or os.getpid() != self._process:
+                raise closed_error()  # a fork has the object, but not the thread
             self._tasks.put(task)
         return task.future
 
@@ -159,7 +161,7 @@ class SqliteWriter:
                 with suppress(apsw.Error):
                     connection.execute("ROLLBACK")
             for task in group:
-                if not task.future.done():
+                with suppress(InvalidStateError):  # told already, or cancelled meanwhile
                     task.future.set_exception(error)
         else:
             for task, result in done:

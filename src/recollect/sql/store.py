@@ -92,8 +92,8 @@ class SqlStore:
                 "history",
                 person=principal.person,
                 conversation=conversation,
-                before=EVERYTHING if before is None else before,
-                limit=EVERYTHING if limit is None else limit,
+                before=EVERYTHING if before is None else min(before, EVERYTHING),
+                limit=EVERYTHING if limit is None else min(limit, EVERYTHING),
             )
         )
         return [to_message(row, conversation) for row in reversed(rows)]
@@ -266,33 +266,25 @@ class SqlStore:
 
         return await self._write(job)
 
-    async def reindex(self, principal: Principal, conversation: str) -> int:
-        """Make the words of one conversation anew, in one transaction, so that it is never half found."""
+    async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int) -> int:
+        """Make the words of a stretch of a conversation anew; in one transaction, so that each is always found."""
 
         def job(tx: Transaction) -> int:
             row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
             if row is None:
                 return 0
-            tx.run("delete_words", key=row["key"])
-            scope, after, count = index_scope(principal, row["key"]), 0, 0
-            while page := tx.all("page", person=principal.person, conversation=conversation, after=after, limit=500):
-                save_words(
-                    tx,
-                    [
-                        words
-                        for message in page
-                        for words in word_rows(
-                            self._driver,
-                            analysis.words(message["content"]),
-                            scope=scope,
-                            key=row["key"],
-                            seq=message["seq"],
-                        )
-                    ],
-                )
-                after, count = page[-1]["seq"], count + len(page)
-            tx.run("mark_words", key=row["key"], version=analysis.VERSION)
-            return count
+            key, scope = row["key"], index_scope(principal, row["key"])
+            tx.run("delete_words", key=key, after=after, through=through)
+            limit = through - after
+            page = tx.all("page", person=principal.person, conversation=conversation, after=after, limit=limit)
+            found = [(message["seq"], analysis.words(message["content"])) for message in page]
+            made = [
+                word_rows(self._driver, words, scope=scope, key=key, seq=seq) for seq, words in found if seq <= through
+            ]
+            save_words(tx, [words for rows in made for words in rows])
+            if through >= row["last_seq"]:
+                tx.run("mark_words", key=key, version=analysis.VERSION)
+            return len(made)
 
         return await self._write(job)
 
@@ -337,8 +329,9 @@ class SqlStore:
     async def backup(self, target: Path) -> None:
         await asyncio.wrap_future(self._driver.backup(str(target)))
 
-    async def restore(self, source: Path, *, now: datetime) -> None:
-        await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now)))
+    async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
+        saved = None if save_to is None else str(save_to)
+        await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now), saved))
 
     async def tidy(self) -> None:
         await asyncio.wrap_future(self._driver.tidy())

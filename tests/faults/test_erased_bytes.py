@@ -1,0 +1,30 @@
+"""After an erase no byte of what was said is left in the files, whatever shape the tree of rows had.
+
+SQLite overwrites the rows it deletes, but not the copies it leaves behind when a deletion moves their neighbours to
+another page. Whether one remains depends on the sizes of the rows, hence many shapes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faults.victim import canary_of, fields_of, ids_of
+from recollect import Memory
+from recollect.testing import FakeClock
+
+
+def test_no_word_of_an_erased_conversation_is_left_in_the_files(tmp_path: Path, full_count: bool) -> None:
+    left = []
+    for shape in range(200 if full_count else 15):
+        path = tmp_path / f"{shape}.db"
+        with Memory(path, worker=False, clock=FakeClock()) as memory:
+            names = [f"{shape}-{number}" for number in range(20)]
+            for name in names:
+                memory.add_many(name, [fields_of(one) for one in ids_of(name)])
+            for number, name in enumerate(names):
+                if number % 3:
+                    receipt = memory.erase(conversation=name)
+                    held = path.read_bytes() + Path(f"{path}-wal").read_bytes()
+                    if receipt.pending or receipt.remaining or canary_of(name)[8:].encode() in held:
+                        left.append((name, receipt.remaining, receipt.pending))
+    assert left == [], "erased, and still to be read: (conversation, remaining, pending)"

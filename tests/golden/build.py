@@ -1,0 +1,161 @@
+"""Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
+
+    python tests/golden/build.py 1
+
+`schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
+versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from recollect.core import analysis
+from recollect.sql import migrations
+from recollect.sql.sqlite import SqliteDriver
+
+HERE = Path(__file__).parent
+DAY = 86_400_000_000
+START = 1_767_225_600_000_000  # 2026-01-01
+TALK = (
+    ("user", "When does the report have to be ready?"),
+    ("assistant", "On Thursday, 12:30. Shall I remind you?"),
+    ("user", "متى موعد تسليم التَّقرير الشهريّ إلى الإدارة؟"),
+    ("assistant", "يوم الخميس الساعة ١٢:٣٠ ظهرًا، إن شاء الله."),
+    ("system", "Answer in the user's language.\n\nTwo lines; a 'quote', a \"double\" one and a \\ backslash."),
+    ("tool", '{"temperature": 21.5, "city": "الرياض"}'),
+    ("user", "東京の天気はどうですか。 Naïve café, STRASSE, straße, 😀"),
+    ("assistant", "…"),
+    ("user", "A long one: " + "memory " * 900),
+    ("assistant", "Stored."),
+)
+
+
+def conversations() -> list[dict[str, Any]]:
+    made = [
+        {"key": 1, "person": "local", "name": "plain", "title": None, "tags": "[]", "zone": "UTC"},
+        {
+            "key": 2, "person": "سارة", "name": "تقرير", "title": "The monthly report", "tags": '["work","عمل"]',
+            "zone": "Asia/Riyadh",
+        },
+        {"key": 3, "person": "local", "name": "empty", "title": "Nothing yet", "tags": "[]", "zone": "Europe/Berlin"},
+    ]  # fmt: skip
+    for row in made:
+        moments = [one["at"] for one in messages() if one["conversation_key"] == row["key"]]
+        first, last = (min(moments), max(moments)) if moments else (None, None)
+        row |= {"created_at": START, "last_seq": len(moments), "messages": len(moments)}
+        row |= {"first_at": first, "last_at": last}
+    return made
+
+
+def messages() -> list[dict[str, Any]]:
+    made = []
+    for number in range(2 * len(TALK)):
+        conversation, seq = number // len(TALK) + 1, number % len(TALK) + 1
+        role, content = TALK[seq - 1]
+        made.append(
+            {
+                "key": number + 1, "conversation_key": conversation, "seq": seq, "id": f"golden-{number}",
+                "role": role, "content": content, "at": START + number * DAY // 7,
+                "source": {"assistant": "assistant", "tool": "tool"}.get(role, "typed"),
+                "name": "سارة" if seq == 3 else None,
+                "model_variant": "deep-dive" if seq == 2 else None,
+                "tool_calls": '[{"id":"call-1","function":{"name":"weather","arguments":"{}"}}]' if seq == 4 else None,
+                "tool_call_id": "call-1" if role == "tool" else None,
+                "metadata": '{"device":"هاتف","n":[1,2.5,null,true]}' if seq % 3 == 0 else None,
+                "importance": 0.75 if seq == 1 else None,
+                "replaced": 1 if seq == 7 else 0,
+            }
+        )  # fmt: skip
+    return made
+
+
+def extra_rows(version: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows of tables that came after the log."""
+    if version < 2:
+        return {}
+    return {
+        "message_tokens": [{"message_key": 1, "counter": "o200k_base", "tokens": 12}],
+        "settings": [
+            {"person": "سارة", "name": "worker_poll_seconds", "value": "2.5", "changed_at": START},
+        ],
+        "erasures": [
+            {
+                "id": "0198-golden", "owner": "ab" * 32, "kind": "message", "counts": '{"messages":1}', "at": START,
+                "pending": 0,
+            },
+        ],
+        "leases": [{"name": "conversation:1", "holder": "nobody", "until": START}],
+    }  # fmt: skip
+
+
+def tables(version: int) -> dict[str, list[dict[str, Any]]]:
+    return {"conversations": conversations(), "messages": messages()} | extra_rows(version)
+
+
+def words_of(message: dict[str, Any]) -> tuple[list[str], list[str]]:
+    person = next(row["person"] for row in conversations() if row["key"] == message["conversation_key"])
+    scopes = [analysis.person_scope(person), analysis.conversation_scope(message["conversation_key"])]
+    return scopes, analysis.words(message["content"])
+
+
+def build_sqlite(version: int, target: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / "golden.db"
+        driver = SqliteDriver(str(draft), migrations=migrations.load("sqlite")[:version])
+        driver.open(START)
+        driver.settle()
+        driver.close()
+        connection = apsw.Connection(str(draft))
+        with connection:
+            for table, rows in tables(version).items():
+                for row in rows:
+                    names = ", ".join(row)
+                    marks = ", ".join(f":{name}" for name in row)
+                    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608
+            for message in messages():
+                scopes, words = words_of(message)
+                connection.execute(
+                    "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
+                    (message["key"], " ".join(scopes), " ".join(words)),
+                )
+        connection.close()
+        target.write_bytes(draft.read_bytes())
+
+
+def build_postgres(version: int, target: Path) -> None:
+    lines = []
+    for table, rows in tables(version).items():
+        forced = " OVERRIDING SYSTEM VALUE" if table in ("conversations", "messages") else ""
+        for row in rows:
+            values = ", ".join(map(literal, row.values()))
+            lines.append(f"INSERT INTO {table} ({', '.join(row)}){forced} VALUES ({values});")  # noqa: S608
+    for message in messages():
+        scopes, words = words_of(message)
+        distinct = ", ".join(literal(word) for word in dict.fromkeys([*scopes, *words]))
+        lines.append(
+            f"INSERT INTO message_words (message_key, part, body)"  # noqa: S608
+            f" VALUES ({message['key']}, 0, array_to_tsvector(ARRAY[{distinct}]));"
+        )
+    for table in ("conversations", "messages"):
+        lines.append(f"SELECT setval(pg_get_serial_sequence('{table}', 'key'), (SELECT max(key) FROM {table}));")  # noqa: S608
+    target.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)
+
+
+if __name__ == "__main__":
+    wanted = int(sys.argv[1])
+    build_sqlite(wanted, HERE / f"schema_{wanted:04}.sqlite")
+    build_postgres(wanted, HERE / f"schema_{wanted:04}.postgres.sql")
