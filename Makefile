@@ -37,14 +37,17 @@ lint: $(VENV)/ready
 
 fast: $(VENV)/ready
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them …"
-	@$(PYTEST) -m "not kill" --cov --cov-report=term:skip-covered
+	@$(PYTEST) -m "not kill and not alone" -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 kill: $(VENV)/ready
-	@echo "Killing processes at random points …"
-	@$(PYTEST) -m kill
+	@echo "Killing processes at random points, filling disks, cutting the power …"
+	@$(PYTEST) -m "kill and not alone" -n 2 --dist worksteal
+	@echo "Measuring what must be quick …"
+	@$(PYTEST) -m alone
 
 test-long: $(VENV)/ready
-	@$(PYTEST) --long
+	@$(PYTEST) --long -m "not alone" -n 2 --dist worksteal
+	@$(PYTEST) --long -m alone
 
 bench: $(VENV)/ready
 	@$(BIN)/python -m bench.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ async def export(store: SqlStore, principal: Principal, target: Path) -> int:
             yield from page
 
     def write() -> None:
-        draft = target.with_name(f"{target.name}.{os.getpid()}.part")
+        draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             with open(draft, "xb", opener=_private) as stream:
                 stream.writelines(ndjson_lines((one, title, messages(one)) for one, title in listed))

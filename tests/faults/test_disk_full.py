@@ -21,6 +21,8 @@ from recollect.core.models import Principal
 from recollect.sql.sqlite import SqliteDriver
 from recollect.sql.store import SqlStore
 
+pytestmark = pytest.mark.kill
+
 FILLER = str(Path(__file__).with_name("filler.py"))
 PROCESSES = 2
 EACH = 25

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from faults.victim import canary_of, fields_of, ids_of
 from recollect import Memory
 from recollect.testing import FakeClock
+
+pytestmark = pytest.mark.kill
 
 
 def test_no_word_of_an_erased_conversation_is_left_in_the_files(tmp_path: Path, full_count: bool) -> None:

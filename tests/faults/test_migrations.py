@@ -18,6 +18,8 @@ from recollect.sql import migrations
 from recollect.sql.postgres import PostgresDriver
 from recollect.sql.sqlite import SqliteDriver
 
+pytestmark = pytest.mark.kill
+
 GOLDEN = Path(__file__).parent.parent / "golden"
 VERSIONS = sorted(int(file.name[7:11]) for file in GOLDEN.glob("schema_*.sqlite"))
 HEAD = len(migrations.load("sqlite"))

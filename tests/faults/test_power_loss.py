@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
+import pytest
 
 from faults import inspection
 from faults.lossy_vfs import Disk, LossyVFS
@@ -25,6 +26,8 @@ from recollect.core.drafts import make_draft
 from recollect.core.models import Appended, Principal
 from recollect.sql.sqlite import SqliteDriver
 from recollect.sql.store import SqlStore
+
+pytestmark = pytest.mark.kill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROUNDS = 60  # groups of messages in one run at most

@@ -15,6 +15,8 @@ from faults.victim import text_of
 from recollect import Memory
 from recollect.core.models import Message
 
+pytestmark = pytest.mark.kill
+
 
 def _in_threads(count: int, work: Callable[[int], None]) -> float:
     """Run the work in so many threads that start together; returns the seconds. Their errors are raised here."""
@@ -61,19 +63,16 @@ def _write_from_processes(location: str, *, processes: int, count: int) -> None:
     _check_log(location, replies)
 
 
-@pytest.mark.kill  # slow, like all that need many processes or many commits
 def test_eight_processes_write_one_conversation_of_a_file_without_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     _write_from_processes(str(path), processes=8, count=250)
     inspection.check_file(path)
 
 
-@pytest.mark.kill
 def test_eight_processes_write_one_conversation_of_a_server_without_a_gap(pg: str) -> None:
     _write_from_processes(pg, processes=8, count=60)
 
 
-@pytest.mark.kill
 def test_thirty_two_threads_write_one_conversation_without_a_gap(location: str) -> None:
     replies: dict[str, int] = {}
     with Memory(location, worker=False) as memory:
@@ -108,7 +107,7 @@ def test_one_id_from_four_processes_of_25_threads_is_one_row_and_one_reply(locat
         assert [(message.seq, message.id) for message in memory.history("shared")] == [(1, "once")]
 
 
-@pytest.mark.kill  # measures the machine, so it stays out of the quick lane
+@pytest.mark.alone
 def test_threads_that_share_commits_store_four_times_what_one_stores(tmp_path: Path) -> None:
     rounds: list[tuple[float, float]] = []
     for number in range(5):  # other programs disturb a measurement; one undisturbed round is enough

@@ -344,7 +344,10 @@ def test_rebuild_makes_derived_rows_anew(run: Run, trip: str) -> None:
     run("rebuild", "--conversation", "trip", "--everyone", code=2)
 
 
-def test_work_that_another_process_holds_exits_with_5(run: Run, trip: str, tmp_path: Path) -> None:
+def test_work_that_another_process_holds_exits_with_5(
+    run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_WORKER_LEASE_SECONDS", "0.2")  # how long it is waited for
     export = tmp_path / "e.ndjson"
     run("export", export)
     change(trip, "INSERT INTO leases SELECT 'conversation:' || key, 'other', 1 << 60 FROM conversations")

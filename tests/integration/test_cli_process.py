@@ -19,6 +19,8 @@ import pytest
 from recollect import Memory
 from recollect.cli import app
 
+pytestmark = pytest.mark.kill
+
 PROGRAM = [sys.executable, "-W", "error", "-m", "recollect"]
 DOCS = Path(__file__).parents[2] / "docs"
 

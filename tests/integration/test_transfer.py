@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from recollect import InvalidInput, Memory
+from recollect import Conflict, InvalidInput, Memory
 
 Open = Callable[..., Memory]
 
@@ -152,6 +153,46 @@ def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(memory: Memory, 
     assert memory.history("trip")[0].content == "fine"
 
 
+def test_a_bad_title_zone_or_tag_costs_no_message(memory: Memory, tmp_path: Path) -> None:
+    said = {"type": "message", "role": "user", "content": "kept", "at": "2026-01-01T00:00:00Z"}
+    path = write_lines(
+        tmp_path / "file.ndjson",
+        {"format": "recollect", "version": 1},
+        {"type": "conversation", "name": "a", "title": "Trip \ud83d \x00" + "x" * 2000, "zone": "UTC"},
+        said | {"conversation": "a", "id": "1"},
+        {"type": "conversation", "name": "b", "zone": "Mars/Olympus", "tags": ["fine"]},
+        said | {"conversation": "b", "id": "2"},
+        {"type": "conversation", "name": "c", "zone": "UTC", "tags": ["x" * 500]},
+        said | {"conversation": "c", "id": "3"},
+    )
+    result = memory.import_file(path)
+    assert (result.added, result.skipped_count) == (3, 2)
+    titles = {c.name: c.title for c in memory.conversations()}
+    assert titles["a"].startswith("Trip \ufffd \ufffd") and len(titles["a"]) == 500
+
+
+def test_two_exports_to_one_file_at_once_leave_one_whole_export(memory: Memory, tmp_path: Path) -> None:
+    memory.import_file(sample("recollect", tmp_path))
+    threads = [threading.Thread(target=memory.export, args=(tmp_path / "out.ndjson",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "out.ndjson").read_bytes() == (tmp_path / "file.json").read_bytes()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_export_never_replaces_what_is_not_an_export(memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("precious")
+    with pytest.raises(Conflict) as caught:
+        memory.export(tmp_path / "precious.txt")
+    assert caught.value.code == "file_exists"
+    assert (tmp_path / "precious.txt").read_text() == "precious"
+    for target in (tmp_path / "nowhere" / "x", tmp_path):
+        with pytest.raises(InvalidInput):
+            memory.export(target)
+
+
 def test_identity_never_comes_from_a_file(open_memory: Open, tmp_path: Path) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     path = write_lines(
@@ -220,8 +261,9 @@ def write_big_export(path: Path, megabytes: int) -> int:
     return count
 
 
+@pytest.mark.kill
 def test_a_large_import_stays_under_200_mb_of_memory(tmp_path: Path, full_count: bool) -> None:
-    megabytes = 200 if full_count else 20
+    megabytes = 200 if full_count else 8
     count = write_big_export(tmp_path / "big.json", megabytes)
     run = subprocess.run(
         [sys.executable, "-c", _IMPORT, str(tmp_path / "big.db"), str(tmp_path / "big.json")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -118,13 +119,19 @@ def test_a_backup_under_writes_is_whole_and_disturbs_nobody(open_memory: Open, t
         assert all(finding.state == "ok" for finding in copy.check())
 
 
-@pytest.mark.parametrize("damage", ["missing", "text", "zeroed"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "text", "foreign", "zeroed"])
 def test_a_bad_backup_is_refused_and_changes_nothing(open_memory: Open, tmp_path: Path, damage: str) -> None:
     memory = open_memory()
     fill(memory)
     before = everything(memory)
     source = tmp_path / "bad.backup"
-    if damage == "text":
+    if damage == "empty":
+        source.touch()
+    elif damage == "foreign":
+        connection = apsw.Connection(str(source))
+        connection.execute("CREATE TABLE foo (a)")
+        connection.close()
+    elif damage == "text":
         source.write_text("not a database " * 1000)
     elif damage == "zeroed":
         memory.backup(source)
@@ -135,6 +142,57 @@ def test_a_bad_backup_is_refused_and_changes_nothing(open_memory: Open, tmp_path
         memory.restore(source)
     assert everything(memory) == before
     assert not list(tmp_path.glob("recollect-restore-*"))
+
+
+def test_a_restore_saves_exactly_what_it_replaces_while_others_write(open_memory: Open, tmp_path: Path) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "first")
+    memory.backup(tmp_path / "old.backup")
+    stop = threading.Event()
+    acknowledged: list[str] = []
+
+    def write() -> None:
+        while not stop.is_set():
+            acknowledged.append(memory.add("trip", "user", "written meanwhile").id)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while len(acknowledged) < 20:
+        stop.wait(0.005)
+    memory.restore(tmp_path / "old.backup", save_to=tmp_path / "saved.backup")
+    stop.set()
+    writer.join()
+    saved = open_memory(location=tmp_path / "saved.backup")
+    held = {m.id for m in memory.history("trip")} | {m.id for m in saved.history("trip")}
+    assert set(acknowledged) <= held
+
+
+def test_a_file_of_another_program_is_not_taken_over(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "other.db"))
+    connection.execute("CREATE TABLE messages (a); PRAGMA user_version = 7")
+    connection.close()
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(StoreUnavailable) as caught:
+        Memory(tmp_path / "other.db")
+    assert caught.value.code == "not_a_database"
+    assert (tmp_path / "other.db").read_bytes() == before
+
+
+def test_a_backup_to_a_folder_that_is_not_there_is_refused(open_memory: Open, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        open_memory().backup(tmp_path / "nowhere" / "x.backup")
+    assert caught.value.code == "folder_not_found"
+
+
+def test_an_abandoned_draft_is_removed_and_a_fresh_one_stays(tmp_path: Path) -> None:
+    old, new = tmp_path / "m.db.b.backup.1-x.part", tmp_path / "m.db.b.backup.2-x.part"
+    for draft in (old, new):
+        draft.write_text("people's text")
+    os.utime(old, (1, 1))
+    with Memory(tmp_path / "m.db", worker=False) as memory:
+        assert not old.exists()
+        memory.add("trip", "user", "hello there, general")
+        assert str(new) in memory.erase(conversation="trip").kept_elsewhere
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -170,6 +170,42 @@ class _Flaky:
         return 1
 
 
+def test_an_unexpected_failure_of_one_conversation_does_not_stop_the_others(open_memory: Open) -> None:
+    memory = open_memory()
+    for n in range(40):
+        memory.add(f"c{n}", "user", "hello")
+    engine = memory._engine
+    chore = _Bug()
+    worker = Worker(
+        engine._store, engine._clock, holder="h", chores=[chore], upkeep=[], lease=lambda: timedelta(seconds=9)
+    )
+    done = memory._wait(worker.drain())
+    assert (done.counts["bug"], done.failed, done.complete) == (39, {"bug": "unexpected"}, False)
+
+
+class _Bug:
+    name = "bug"
+
+    async def do(self, work: Work) -> int:
+        if work.conversation == "c7":
+            raise ValueError("a bug")
+        return 1
+
+
+def test_drain_waits_for_what_another_process_is_working_on(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    store, clock = memory._engine._store, memory._engine._clock
+    (row,) = memory._wait(store.due(after=0, limit=10))
+    name, until = f"conversation:{row['key']}", clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
+    release = threading.Timer(0.3, lambda: memory._wait(store.release_lease(name, holder="other")))
+    release.start()
+    assert memory.drain(timeout=20).complete
+    release.join()
+    assert memory.stats()["counted"] == 1
+
+
 def test_drain_stops_when_its_time_is_up(memory: Memory) -> None:
     for n in range(30):
         memory.add(f"c{n}", "user", "hello")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -274,3 +275,19 @@ def test_the_merge_of_full_text_keeps_every_other_word(location: str, open_memor
     connection.close()
     kept = {word for c in ("c0", "c2") for m in memory.history(c) for word in analysis.words(m.content)}
     assert {word for word in indexed if not word.startswith(("p", "c"))} == kept
+
+
+def test_words_that_also_stand_in_a_title_are_not_counted_as_remaining(memory: Memory) -> None:
+    memory.add("trip", "user", "the long title of this very trip", id="m")
+    memory.update_conversation("trip", title="the long title of this very trip")
+    assert not memory.erase(message="m").pending
+
+
+def test_on_postgresql_an_erase_is_pending_while_an_older_transaction_sees_the_rows(pg: str) -> None:
+    with Memory(pg, worker=False) as memory, psycopg.connect(pg) as other:
+        memory.add("trip", "user", "hello there, general")
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert other.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+        assert memory.erase(conversation="trip").pending
+        other.commit()
+        assert memory.drain().counts["erasures"] == 1

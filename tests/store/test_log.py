@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from recollect import InvalidInput, Memory, NotFound
+from recollect import AsyncMemory, InvalidInput, Memory, NotFound
+from recollect.testing import FakeClock
+
+Open = Callable[..., Memory]
 
 
 def test_an_added_message_comes_back_as_it_was_given(memory: Memory) -> None:
@@ -80,6 +87,7 @@ def test_history_pages_backwards_in_order(memory: Memory) -> None:
     assert [m.seq for m in newest] == [8, 9, 10]
     assert [m.seq for m in memory.history("trip", before=newest[0].seq, limit=3)] == [5, 6, 7]
     assert memory.history("trip", limit=0) == []
+    assert len(memory.history("trip", before=2**70, limit=2**70)) == 10
     assert memory.history("nowhere") == []
 
 
@@ -114,12 +122,12 @@ def test_a_time_without_an_offset_is_read_in_the_conversations_zone(memory: Memo
     assert memory.add("other", "user", "now", at=datetime(2026, 3, 1, 10)).at == datetime(2026, 3, 1, 10, tzinfo=UTC)
 
 
-def test_without_a_time_the_clock_decides(memory: Memory, clock: object) -> None:
-    assert memory.add("trip", "user", "hi").at == clock.now()  # type: ignore[attr-defined]
+def test_without_a_time_the_clock_decides(memory: Memory, clock: FakeClock) -> None:
+    assert memory.add("trip", "user", "hi").at == clock.now()
 
 
-def test_two_people_never_meet(open_memory: object) -> None:
-    sara, omar = open_memory(person="sara"), open_memory(person="omar")  # type: ignore[operator]
+def test_two_people_never_meet(open_memory: Open) -> None:
+    sara, omar = open_memory(person="sara"), open_memory(person="omar")
     sara.add("trip", "user", "secret of sara", id="m")
     assert omar.history("trip") == []
     assert omar.conversations() == []
@@ -131,16 +139,16 @@ def test_two_people_never_meet(open_memory: object) -> None:
     assert [m.content for m in sara.history("trip")] == ["secret of sara"]
 
 
-def test_a_message_outlives_the_process_that_added_it(open_memory: object) -> None:
-    first = open_memory()  # type: ignore[operator]
+def test_a_message_outlives_the_process_that_added_it(open_memory: Open) -> None:
+    first = open_memory()
     message = first.add("trip", "user", "hi")
     first.close()
-    assert open_memory().history("trip") == [message]  # type: ignore[operator]
+    assert open_memory().history("trip") == [message]
 
 
-def test_order_never_depends_on_the_clock(memory: Memory, clock: object) -> None:
+def test_order_never_depends_on_the_clock(memory: Memory, clock: FakeClock) -> None:
     memory.add("trip", "user", "first")
-    clock.advance(timedelta(hours=-48))  # type: ignore[attr-defined]
+    clock.advance(timedelta(hours=-48))
     memory.add("trip", "user", "second")
     assert [m.content for m in memory.history("trip")] == ["first", "second"]
 
@@ -170,6 +178,8 @@ def test_order_never_depends_on_the_clock(memory: Memory, clock: object) -> None
         ({"metadata": {"a": float("nan")}}, "invalid_metadata"),
         ({"metadata": {"a": object()}}, "invalid_metadata"),
         ({"metadata": {1: "a"}}, "invalid_metadata"),
+        ({"metadata": {"n": 10**5000}}, "invalid_metadata"),
+        ({"metadata": {"a\x00": 1, "a\ud800": 2}}, "invalid_metadata"),
         ({"metadata": {"a": "x" * 70_000}}, "metadata_too_large"),
         ({"tool_calls": "call"}, "invalid_tool_calls"),
         ({"importance": 2}, "invalid_importance"),
@@ -214,11 +224,45 @@ def test_a_message_of_one_mebibyte_is_stored_whole(memory: Memory) -> None:
         assert memory.history("trip", before=message.seq + 1, limit=1)[0].content == text
 
 
-def test_a_closed_memory_says_so(open_memory: object) -> None:
-    memory = open_memory()  # type: ignore[operator]
+def test_a_closed_memory_says_so(open_memory: Open) -> None:
+    memory = open_memory()
     memory.close()
     memory.close()
     for call in (lambda: memory.add("trip", "user", "hi"), lambda: memory.history("trip")):
         with pytest.raises(Exception) as caught:
             call()
-        assert caught.value.code == "store_closed"  # type: ignore[attr-defined]
+        assert getattr(caught.value, "code", None) == "store_closed"
+
+
+def test_closing_from_many_threads_at_once_is_quiet(open_memory: Open) -> None:
+    memory = open_memory(worker=True)
+    memory.add("trip", "user", "hi")
+    errors: list[BaseException] = []
+
+    def close() -> None:
+        try:
+            memory.close()
+        except BaseException as error:  # noqa: BLE001 - the test is that there is none
+            errors.append(error)
+
+    threads = [threading.Thread(target=close) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_a_cancelled_call_leaves_the_memory_usable(location: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(location) as memory:
+            await memory.add("trip", "user", "first")
+            for call in (memory.backup(tmp_path / "x.backup"), memory.add("trip", "user", "perhaps"), memory.check()):
+                task = asyncio.create_task(call)
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            await memory.add("trip", "user", "last")
+            assert [m.content for m in await memory.history("trip")][-1] == "last"
+
+    asyncio.run(scenario())

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psycopg
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -138,9 +139,10 @@ def _comparable(value: Any) -> Any:
     return value
 
 
+@pytest.mark.kill
 def test_random_programs_give_equal_results_on_both_databases(tmp_path: Path, shared_pg: str, full_count: bool) -> None:
     Parity.places = {"sqlite": str(tmp_path / "memory.db"), "postgres": shared_pg}
-    count = 500 if full_count else 40
+    count = 500 if full_count else 100
     run_state_machine_as_test(Parity, settings=settings(settings.default, max_examples=count, stateful_step_count=20))
 
 
@@ -156,3 +158,21 @@ def test_a_database_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
         with pytest.raises(RecollectError) as caught:
             Memory(location)
         assert caught.value.code == code
+
+
+def test_a_postgresql_address_that_cannot_be_read_is_refused_without_repeating_it() -> None:
+    with pytest.raises(RecollectError) as caught:
+        Memory("postgresql://u:sec%ZZret@localhost/db")
+    assert caught.value.code == "invalid_location"
+    assert "sec" not in str(caught.value)
+
+
+def test_connections_that_the_server_dropped_are_made_anew(pg: str) -> None:
+    with Memory(pg, worker=False) as memory, psycopg.connect(pg, autocommit=True) as other:
+        for n in range(20):
+            memory.add("trip", "user", str(n))
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'recollect'")
+        for n in range(20):
+            memory.add("trip", "user", str(n))
+            memory.history("trip")
+        assert len(memory.history("trip")) == 40

@@ -128,3 +128,31 @@ def test_a_key_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_API_KEY", "sk-secret")
     with Memory(":memory:", worker=False) as memory:
         assert "sk-secret" not in repr(memory.settings())
+
+
+def test_taking_a_change_back_brings_back_what_the_constructor_said(open_memory: Open) -> None:
+    memory = open_memory(settings=Settings(rag_hybrid=False))
+    assert memory.change_settings(rag_hybrid=True).rag_hybrid is True
+    assert memory.change_settings(rag_hybrid=None).rag_hybrid is False
+    assert memory.setting_origins()["rag_hybrid"] == "constructor"
+
+
+def test_a_stored_value_that_is_no_longer_valid_locks_nobody_out(open_memory: Open) -> None:
+    memory = open_memory()
+    store, principal = memory._engine._store, memory._engine._principal
+    bad = {"memory_k_raw_turns": "100000", "rag_hybrid": "false", "gone": "1", "rag_token_budget": "{"}
+    memory._wait(store.change_settings(principal, bad, now=memory._engine._clock.now()))
+    settings = open_memory().settings()
+    assert (settings.memory_k_raw_turns, settings.rag_hybrid, settings.rag_token_budget) == (3, False, 1000)
+    assert open_memory().change_settings(memory_k_raw_turns=None).memory_k_raw_turns == 3
+
+
+def test_a_file_that_merely_lies_here_may_not_say_where_keys_are_sent(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "recollect.toml").write_text('model_url = "http://127.0.0.1:9/v1"\nmodel_name = "m"')
+    with pytest.raises(InvalidInput) as caught:
+        Memory(":memory:")
+    assert caught.value.code == "untrusted_settings_file"
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(elsewhere / "recollect.toml"))
+    Memory(":memory:", worker=False).close()

@@ -142,13 +142,13 @@ fragments = st.sampled_from([*PUNCTUATION, *(b'"%s":' % key for key in KEYS), *L
     format=st.none() | st.sampled_from(FORMATS),
 )
 def test_any_bytes_give_batches_or_reports_or_invalid_input(data: bytes, format: str | None) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         for item in read(io.BytesIO(data), format=format):
             assert isinstance(item, Batch | Skipped)
     except InvalidInput:
         pass
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 SHAPES = {
@@ -217,6 +217,7 @@ def check_batches(found: list[Batch | Skipped]) -> list[Batch]:
     return batches
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "data",
     [
@@ -230,21 +231,22 @@ def check_batches(found: list[Batch | Skipped]) -> list[Batch]:
     ],
 )
 def test_hostile_input_is_read_within_a_second(data: bytes) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert all(isinstance(item, Skipped) for item in read(io.BytesIO(data), format="chatgpt"))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
+@pytest.mark.alone
 def test_chain_of_a_hundred_thousand_nodes_is_read_within_seconds() -> None:
     nodes = {
         str(n): {"parent": str(n - n % 2 - 1) if n > 1 else None, "message": None if n % 3 else said(n)}
         for n in range(100_000)
     }
-    started = time.perf_counter()
+    started = time.process_time()
     raw = json.dumps([{"id": "long", "mapping": nodes}]).encode()
     messages = sum(len(item.messages) for item in read(io.BytesIO(raw)) if isinstance(item, Batch))
     assert messages == len(range(0, 100_000, 3))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def said(n: int) -> dict[str, object]:
@@ -252,7 +254,8 @@ def said(n: int) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def large_file(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    size = 60_000_000 if request.config.getoption("--long") else 20_000_000
     path = tmp_path_factory.mktemp("large") / "conversations.json"
     turns = [
         {"from": "human" if n % 2 else "gpt", "value": f"Turn {n}: " + 'a "quoted" word, [a note] and {more} ' * 10}
@@ -261,7 +264,7 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with path.open("wb") as file:
         file.write(b"[")
         number = 0
-        while file.tell() < 60_000_000:
+        while file.tell() < size:
             file.write(b",\n" if number else b"\n")
             file.write(json.dumps({"id": f"chat-{number}", "conversations": turns}).encode())
             number += 1
@@ -269,18 +272,20 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_sixty_megabytes_are_read_in_constant_memory(large_file: Path) -> None:
+@pytest.mark.alone
+def test_a_large_file_is_read_in_constant_memory(large_file: Path) -> None:
     tracemalloc.start()
     conversations = sum(isinstance(item, Batch) for item in read(large_file))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert conversations > 3000
-    assert peak < 40_000_000
+    assert conversations > 1000
+    assert peak < 10_000_000
 
 
-def test_sixty_megabytes_are_read_within_seconds_and_progress_ends_at_the_size(large_file: Path) -> None:
+@pytest.mark.alone
+def test_a_large_file_is_read_within_seconds_and_progress_ends_at_the_size(large_file: Path) -> None:
     seen: list[int] = []
-    started = time.perf_counter()
+    started = time.process_time()
     assert not any(isinstance(item, Skipped) for item in read(large_file, progress=seen.append))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert seen == sorted(seen) and seen[-1] == large_file.stat().st_size
