@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
 	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 4 minutes)"
-	@echo "make fast       the same without the kill lane (about a minute)"
+	@echo "make fast       the quick tests alone (about a minute)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make docs       write the generated parts of the docs anew"
@@ -29,6 +29,7 @@ demo: $(VENV)/ready
 	@mkdir -p build
 	@$(BIN)/recollect demo --db build/demo.db
 
+test: COVERAGE = --cov --cov-report=term:skip-covered
 test: lint fast kill
 
 lint: $(VENV)/ready
@@ -37,11 +38,11 @@ lint: $(VENV)/ready
 
 fast: $(VENV)/ready
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them …"
-	@$(PYTEST) -m "not kill and not alone" -n 2 --dist worksteal --cov --cov-report=term:skip-covered
+	@$(PYTEST) -m "not kill and not alone" -n 3 --dist worksteal $(COVERAGE)
 
 kill: $(VENV)/ready
 	@echo "Killing processes at random points, filling disks, cutting the power …"
-	@$(PYTEST) -m "kill and not alone" -n 2 --dist worksteal
+	@$(PYTEST) -m "kill and not alone" -n 3 --dist worksteal
 	@echo "Measuring what must be quick …"
 	@$(PYTEST) -m alone
 

@@ -269,7 +269,7 @@ def test_a_kill_during_a_migration_leaves_the_old_schema_or_the_new_one_and_ever
         return 2
 
     assert in_lanes(life, 15 * times, dice) == 30 * times
-    assert len(seen) > 1, f"the kills found only schema {seen}: they did not land inside"
+    assert 1 in seen, "every migration was through before its kill"
 
 
 def _check_half_migrated(path: Path, before: str, head: Sequence[migrations.Migration]) -> int:

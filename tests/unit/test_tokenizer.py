@@ -159,6 +159,7 @@ def test_hash_and_pattern_are_the_ones_tiktoken_publishes(table: Any, monkeypatc
     assert facts["pat_str"] == table.pattern
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize(
     "text",
