@@ -161,12 +161,15 @@ class AsyncMemory:
             "metadata": metadata, "importance": importance,
         }  # fmt: skip
         await self._ready()
-        return (await asyncio.wrap_future(self.submit(conversation, [fields])))[0].message
+        stored = await asyncio.wrap_future(self.submit(conversation, [fields]))
+        self.notice()
+        return stored[0].message
 
     async def add_many(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Message]:
         """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
         await self._ready()
         stored = await asyncio.wrap_future(self.submit(conversation, list(messages)))
+        self.notice()
         return [item.message for item in stored]
 
     def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
@@ -181,9 +184,11 @@ class AsyncMemory:
             nothing: Future[list[Appended]] = Future()
             nothing.set_result([])
             return nothing
-        future = self._store.submit(self._principal, conversation, checked, now=now)
-        future.add_done_callback(lambda _: self._worker.notify())
-        return future
+        return self._store.submit(self._principal, conversation, checked, now=now)
+
+    def notice(self) -> None:
+        """Messages were stored here: the worker need not wait for its next look."""
+        self._worker.notify()
 
     def _draft(self, fields: Mapping[str, Any], now: datetime, place: int) -> Draft:
         if not isinstance(fields, Mapping):

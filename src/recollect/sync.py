@@ -108,7 +108,9 @@ class Memory:
 
     def _stored(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Straight to the writer, past the event loop: half the latency of an add."""
-        return [item.message for item in self._engine.submit(conversation, messages).result()]
+        stored = self._engine.submit(conversation, messages).result()
+        self._engine.notice()
+        return [item.message for item in stored]
 
     def history(self, conversation: str, *, before: int | None = None, limit: int | None = None) -> list[Message]:
         """Every message ever, in the order of seq; or the newest `limit` of those below seq `before`."""

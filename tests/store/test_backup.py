@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from recollect import InvalidInput, Memory, StoreUnavailable
+from recollect import InvalidInput, Memory, Principal, StoreUnavailable
+from recollect.core.drafts import make_draft
+from recollect.sql.sqlite import SqliteDriver
+from recollect.sql.store import SqlStore
 
 Open = Callable[..., Memory]
 
@@ -226,12 +230,13 @@ def test_sqlite_runs_with_the_promised_pragmas(tmp_path: Path) -> None:
 
 
 def test_an_old_sqlite_library_runs_in_safe_mode_and_the_doctor_says_so(tmp_path: Path) -> None:
-    from recollect.sql.sqlite import SqliteDriver
-
     driver = SqliteDriver(str(tmp_path / "old.db"), sqlite_version=3_040_001)
     driver.open(0)
     try:
         driver.tidy().result()
+        store, now = SqlStore(driver), datetime(2026, 1, 1, tzinfo=UTC)
+        draft = make_draft({"role": "user", "content": "stored all the same"}, now=now, new_id="m")
+        store.submit(Principal(), "trip", [draft], now=now).result()
         assert driver.purge().result().pending is False
         assert (tmp_path / "old.db.checkpoint").exists()
         for connection in driver._open_connections:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import Finding
 from recollect.sql import migrations as schema
 from recollect.sql.driver import Handler, I, Job, Purged, T
-from recollect.sql.queries import load
+from recollect.sql.queries import Query, load
 from recollect.sql.sqlite_errors import closed_error, translated
 from recollect.sql.sqlite_file import (
     Safeguard,
@@ -42,6 +43,7 @@ from recollect.sql.sqlite_writer import SqliteTransaction, SqliteWriter
 log = logging.getLogger(__name__)
 
 BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
+JSONB_VERSION: Final = 3_051_000  # the first with jsonb_each, which is three times as fast here
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -75,7 +77,7 @@ class SqliteDriver:
         self.path = path
         self._vfs = vfs
         self._migrations = schema.load("sqlite") if migrations is None else tuple(migrations)
-        self._queries = load("sqlite")
+        self._queries = queries_for(sqlite_version or apsw.SQLITE_VERSION_NUMBER)
         self._readers = 0 if path == ":memory:" else readers
         self._saves = saves and path != ":memory:"
         self._writer: apsw.Connection | None = None
@@ -341,6 +343,14 @@ def _is_ours(path: Path) -> bool:
         return bool(_applied(connection))
     finally:
         connection.close()
+
+
+def queries_for(version: int) -> dict[str, Query]:
+    """The queries in the words that this SQLite knows; rows travel in binary JSON where it can take that apart."""
+    found = load("sqlite")
+    if version >= JSONB_VERSION:
+        return found
+    return {name: replace(query, sql=query.sql.replace("jsonb_each", "json_each")) for name, query in found.items()}
 
 
 def _create_private(path: Path) -> None:

@@ -14,13 +14,13 @@ INSERT INTO messages (conversation_key, seq, id, role, content, at, source, name
 SELECT value ->> 'key', value ->> 'seq', value ->> 'id', value ->> 'role', value ->> 'content', value ->> 'at',
        value ->> 'source', value ->> 'name', value ->> 'model_variant', value ->> 'tool_calls',
        value ->> 'tool_call_id', value ->> 'metadata', value ->> 'importance', value ->> 'replaced'
-FROM json_each(:rows) ORDER BY json_each.key;
+FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
 
 -- name: insert_words
 -- :rows is a JSON array of objects with the :key of a locked conversation.
 INSERT INTO message_words (rowid, scope, body)
 SELECT m.key, r.value ->> 'scope', r.value ->> 'body'
-FROM json_each(:rows) r
+FROM jsonb_each(:rows) r
 JOIN messages m ON m.conversation_key = r.value ->> 'key' AND m.seq = r.value ->> 'seq';
 
 -- name: delete_words
