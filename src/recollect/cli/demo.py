@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from importlib import resources
 from typing import Final
 
@@ -41,8 +44,9 @@ def demo(call: Call) -> None:
 def _next_steps(call: Call) -> list[str]:
     where = "" if call.db == DEFAULT_DATABASE else f" --db {shlex.quote(call.shown_db)}"
     who = "" if call.person == "local" else f" --person {shlex.quote(call.person)}"
+    program = "recollect" if shutil.which("recollect") else os.path.relpath(sys.argv[0])
     return [
-        f"recollect history {_CONVERSATION} --limit 4{where}{who}",
-        f'recollect add {_CONVERSATION} user "Please remind me of the dinner."{where}{who}',
-        f"recollect doctor{where}{who}",
+        f"{program} history {_CONVERSATION} --limit 4{where}{who}",
+        f'{program} add {_CONVERSATION} user "Please remind me of the dinner."{where}{who}',
+        f"{program} doctor{where}{who}",
     ]
