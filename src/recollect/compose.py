@@ -34,6 +34,7 @@ class Parts:
 
     store: SqlStore
     driver: Driver
+    database: Path | None  # the file, of SQLite
     clock: Clock
     model: Model | None
     embedder: Embedder | None
@@ -62,6 +63,7 @@ def compose(
     return Parts(
         store=SqlStore(driver),
         driver=driver,
+        database=sqlite_file(location),
         clock=clock or SystemClock(),
         model=model or own_model,
         embedder=embedder or own_embedder,
@@ -113,7 +115,7 @@ def _timeouts(settings: Settings) -> Timeouts:
 
 def make_driver(location: str | os.PathLike[str]) -> Driver:
     """A path, sqlite:///path, ":memory:" or postgresql://…"""
-    text = os.fspath(location)
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\x00" in text:
         raise InvalidInput("invalid_location", "A location is a path, sqlite:///path or postgresql://…")
     if text.startswith(_POSTGRES):

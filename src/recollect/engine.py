@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -34,8 +35,10 @@ from recollect.evidence import count_remaining
 from recollect.ids import new_id
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.settings import Settings, checked_changes, layer
+from recollect.sql.driver import Purged
 from recollect.worker import Worker
 
+log = logging.getLogger(__name__)
 COUNTER = "o200k_base"
 
 
@@ -107,8 +110,8 @@ class AsyncMemory:
         async with self._opening:
             if self._state == "open":
                 self._worker.stop()
-                if self._task is not None:
-                    await self._task
+                if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+                    await self._task  # that of an earlier loop ended with it
                 await self._store.close()
                 for part in self._parts.owned:
                     await part.close()
@@ -221,6 +224,8 @@ class AsyncMemory:
         changes: dict[str, Any] = {}
         if title is not None:
             changes["title"] = _title(title)
+        if isinstance(tags, str):
+            raise InvalidInput("invalid_tag", "`tags` takes a list of texts.")
         if tags is not None:
             changes["tags"] = [identity(tag, "tag") for tag in tags]
         if zone is not None:
@@ -304,6 +309,9 @@ class AsyncMemory:
     ) -> Imported:
         """Read a file of our own or of another program. The same file again adds nothing."""
         await self._ready()
+        own = self._parts.database
+        if own is not None and await asyncio.to_thread(_is_same_file, Path(source), own):
+            raise InvalidInput("own_database", "This is the database itself; `restore` takes backups.")
         importer = transfer.Importer(self._store, self._principal, self._clock, dry_run=dry_run)
         result = await importer.run(
             Path(source), format=format, record_limit=self._settings.import_record_bytes, progress=progress
@@ -352,8 +360,12 @@ class AsyncMemory:
             message=message,
             day=None if day is None else times.parse_day(day),
         )
-        purged = await self._store.purge()
-        remaining = 0 if purged.pending else await count_remaining(self._store, purged.files, samples)
+        try:
+            purged = await self._store.purge()
+        except StoreUnavailable as error:  # the rows are gone all the same: say so, and let the worker finish
+            log.warning("erased rows may still be in the files: %s", error.code)
+            purged = Purged(pending=True)
+        remaining = await count_remaining(self._store, purged.files, samples)
         pending = purged.pending or remaining > 0
         if not pending:
             await self._store.finish_erasures([receipt_id])
@@ -404,6 +416,10 @@ class AsyncMemory:
         await self._ready()
         await self._refresh_settings()
         return dict(self._layered.origins)
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _check_number(value: object, what: str, *, least: int) -> None:

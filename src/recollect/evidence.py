@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from recollect.sql.sqlite_file import blocks
 from recollect.sql.store import SqlStore
 
 PIECE = 32
 SHORTEST = 12
-_BLOCK = 1024 * 1024
 
 
 def pieces(texts: Iterable[str]) -> list[str]:
@@ -38,12 +38,9 @@ def _found_in(files: Sequence[str], wanted: list[str]) -> list[str]:
     overlap = max((len(needle) for needle in needles.values()), default=1) - 1
     found: set[str] = set()
     for file in files:
-        if not needles or not Path(file).exists():
-            continue
-        with Path(file).open("rb") as stream:
-            rest = b""
-            while block := stream.read(_BLOCK):
-                window = rest + block
-                found.update(piece for piece, needle in needles.items() if needle in window)
-                rest = window[-overlap:] if overlap else b""
+        rest = b""
+        for block in blocks(file) if needles and Path(file).exists() else ():
+            window = rest + block
+            found.update(piece for piece, needle in needles.items() if needle in window)
+            rest = window[-overlap:] if overlap else b""
     return [piece for piece in wanted if piece in found]

@@ -99,7 +99,7 @@ def layer(
     for origin, found in layers:
         for name, value in found.items():
             values[name], origins[name] = value, origin
-    return Layered(check(values), origins)
+    return Layered(check(values, origins), origins)
 
 
 def _usable(stored: Mapping[str, str]) -> dict[str, Any]:
@@ -114,13 +114,14 @@ def _usable(stored: Mapping[str, str]) -> dict[str, Any]:
     return usable
 
 
-def check(values: Mapping[str, Any]) -> Settings:
+def check(values: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise InvalidInput("invalid_setting", f"{name}: {first['msg']}.") from None
+        where = f" (from {origins[name]})" if origins and name in origins else ""
+        raise InvalidInput("invalid_setting", f"{name}{where}: {first['msg']}.") from None
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:

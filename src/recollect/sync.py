@@ -56,9 +56,10 @@ class Memory:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     def _end_loop(self) -> None:
+        # On its own thread: the caller may stand inside another event loop.
+        asyncio.run_coroutine_threadsafe(self._loop.shutdown_default_executor(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from recollect.core.protocols import Clock
 from recollect.core.text import TITLE_LIMIT, identity, storable
 from recollect.formats import Batch, Skipped, format_of, ndjson_lines, read
 from recollect.ids import new_id
+from recollect.sql.sqlite_file import blocks, clear_drafts
 from recollect.sql.store import SqlStore
 
 PAGE = 500
@@ -41,6 +42,7 @@ async def export(store: SqlStore, principal: Principal, target: Path) -> int:
             yield from page
 
     def write() -> None:
+        clear_drafts(str(target))
         draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             with open(draft, "xb", opener=_private) as stream:
@@ -61,10 +63,9 @@ def _check_target(target: Path) -> None:
         raise InvalidInput("folder_not_found", f"There is no folder {target.parent}.")
     if target.exists() and not target.is_file():
         raise InvalidInput("not_a_file", f"{target} is not a file.")
-    if target.is_file() and target.stat().st_size:
-        with target.open("rb") as stream:
-            if not stream.read(len(HEADER)).startswith(HEADER):
-                raise Conflict("file_exists", f"{target} exists and is not an export; it is not overwritten.")
+    start = next(blocks(str(target)), b"") if target.is_file() else b""  # it may be the database itself
+    if start and not start.startswith(HEADER):
+        raise Conflict("file_exists", f"{target} exists and is not an export; it is not overwritten.")
 
 
 def _private(path: str, flags: int) -> int:

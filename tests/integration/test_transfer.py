@@ -193,6 +193,18 @@ def test_an_export_never_replaces_what_is_not_an_export(memory: Memory, tmp_path
             memory.export(target)
 
 
+def test_the_database_itself_is_neither_overwritten_nor_read(tmp_path: Path) -> None:
+    """Not even opened: that would drop the locks SQLite holds on it."""
+    with Memory(tmp_path / "f.db", worker=False) as memory:
+        memory.add("a", "user", "kept")
+        with pytest.raises(Conflict):
+            memory.export(tmp_path / "f.db")
+        with pytest.raises(InvalidInput) as caught:
+            memory.import_file(tmp_path / "f.db")
+        assert caught.value.code == "own_database"
+        assert memory.add("a", "user", "goes on").seq == 2
+
+
 def test_identity_never_comes_from_a_file(open_memory: Open, tmp_path: Path) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     path = write_lines(

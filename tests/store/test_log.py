@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from recollect import AsyncMemory, InvalidInput, Memory, NotFound
+from recollect import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable
 from recollect.testing import FakeClock
 
 Open = Callable[..., Memory]
@@ -266,3 +267,59 @@ def test_a_cancelled_call_leaves_the_memory_usable(location: str, tmp_path: Path
             assert [m.content for m in await memory.history("trip")][-1] == "last"
 
     asyncio.run(scenario())
+
+
+def test_a_memory_keeps_its_file_when_the_process_changes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with Memory(tmp_path / "two" / "f.db", worker=False) as other:
+        other.add("a", "user", "other")
+    monkeypatch.chdir(tmp_path / "one")
+    with Memory("f.db", worker=False) as memory:
+        memory.add("a", "user", "mine", id="m")
+        monkeypatch.chdir(tmp_path / "two")
+        with ThreadPoolExecutor(8) as pool:
+            found = set(pool.map(lambda _: memory.history("a")[0].content, range(30)))
+        assert found == {"mine"}
+        memory.backup(tmp_path / "copy.backup")
+        assert not memory.erase(message="m").pending
+    with Memory(tmp_path / "copy.backup", worker=False) as copy:
+        assert copy.history("a")[0].content == "mine"
+
+
+def test_an_erase_through_a_link_names_the_real_files(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "f.db")
+    with Memory(tmp_path / "link.db", worker=False) as memory:
+        memory.add("a", "user", "hello there, general", id="m")
+        memory.backup(tmp_path / "real" / "f.db.mine.backup")
+        receipt = memory.erase(message="m")
+    assert str(tmp_path / "real" / "f.db-wal") in receipt.files
+    assert receipt.kept_elsewhere == (str(tmp_path / "real" / "f.db.mine.backup"),)
+
+
+def test_the_sync_face_works_inside_a_running_event_loop(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Memory(tmp_path / "f.db") as memory:
+            assert memory.add("a", "user", "hi").seq == 1
+            assert memory.drain().complete
+
+    asyncio.run(scenario())
+
+
+def test_an_async_memory_can_be_closed_from_a_later_loop(tmp_path: Path) -> None:
+    memory = AsyncMemory(tmp_path / "f.db")
+    asyncio.run(memory.add("a", "user", "hi"))
+    assert len(asyncio.run(memory.history("a"))) == 1
+    asyncio.run(memory.close())
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(memory.history("a"))
+
+
+@pytest.mark.parametrize("location", [None, 5, b"bytes", "", "a\x00b"])
+def test_what_is_no_location_is_refused(location: object) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Memory(location)  # type: ignore[arg-type]
+    assert caught.value.code == "invalid_location"

@@ -34,6 +34,11 @@ def clean(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
+def line(text: str) -> str:
+    """The same for what stands on one line: a break in a name must not look like another message."""
+    return clean(text).replace("\n", "␊")
+
+
 def out(text: str) -> None:
     sys.stdout.write(text + "\n")
 
@@ -93,7 +98,7 @@ def shown_value(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M %Z")
-    return clean(str(value))
+    return line(str(value))
 
 
 def counted(number: int, noun: str) -> str:
@@ -108,7 +113,7 @@ def show_messages(messages: Sequence[Message], zone: tzinfo) -> None:
     """Each with a line about it, then what it says: wrapped on a terminal, as it is in a pipe, never cut."""
     console = _console()
     for message in messages:
-        speaker = message.role if message.name is None else f"{message.role} ({clean(message.name)})"
+        speaker = message.role if message.name is None else f"{message.role} ({line(message.name)})"
         head = Text.assemble(
             (f"{message.seq:>5}  ", "dim"), (shown_time(message.at, zone) + "  ", "dim"), (speaker, "bold")
         )

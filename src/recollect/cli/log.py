@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from recollect.cli.display import (
-    clean,
     counted,
+    line,
     note,
     out,
     show_json,
@@ -113,7 +113,7 @@ def history(
     if call.json:
         show_json(messages)
         return
-    note(f"{clean(about.title)} · {counted(about.messages, 'message')} · times in {about.zone}")
+    note(f"{line(about.title)} · {counted(about.messages, 'message')} · times in {about.zone}")
     if older:
         note(f"Older messages: --before {messages[0].seq}, or --all.")
     show_messages(messages, times.load_zone(about.zone))

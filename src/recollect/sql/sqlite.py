@@ -74,7 +74,7 @@ class SqliteDriver:
 
         Unless `saves` is off, a database that must be migrated is backed up first.
         """
-        self.path = path
+        self.path = path if path == ":memory:" else os.path.realpath(path)  # the process may change its folder
         self._vfs = vfs
         self._migrations = schema.load("sqlite") if migrations is None else tuple(migrations)
         self._queries = queries_for(sqlite_version or apsw.SQLITE_VERSION_NUMBER)
@@ -88,7 +88,7 @@ class SqliteDriver:
         self._asides: list[threading.Thread] = []
         self._gate = threading.Lock()
         self._closed = False
-        self.guard = Safeguard(path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
+        self.guard = Safeguard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
 
@@ -248,7 +248,7 @@ class SqliteDriver:
             log.warning("erased rows may still be in the file: %s", type(error).__name__)
             gone = False
         here = Path(self.path)
-        files = tuple(str(here) + end for end in ("", "-wal", "-shm") if Path(str(here) + end).exists())
+        files = tuple(str(here) + end for end in ("", "-wal") if Path(str(here) + end).exists())
         return Purged(files, pending=not gone, kept_elsewhere=tuple(sorted(map(str, copies_beside(here)))))
 
     def tidy(self) -> Future[None]:

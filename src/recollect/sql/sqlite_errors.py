@@ -42,7 +42,7 @@ _CODES: Final[tuple[tuple[type[apsw.Error], str, str, bool], ...]] = (
     (
         apsw.CorruptError,
         "store_corrupt",
-        "The database is damaged. Run `recollect doctor`; restore a backup.",
+        "The database is damaged. Move it aside and restore a backup under its name.",
         False,
     ),
     (apsw.NoMemError, "out_of_memory", "Out of memory.", True),

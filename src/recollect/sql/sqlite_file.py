@@ -23,6 +23,7 @@ from recollect.core.models import Finding
 
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+BLOCK: Final = 1024 * 1024
 ABANDONED: Final = 600  # seconds
 MERGE_PAGES: Final = 500
 WAL_WARNING: Final = 64 * 1024 * 1024
@@ -155,6 +156,22 @@ def clear_drafts(path: str) -> None:
         with suppress(FileNotFoundError):
             if draft.suffix == ".part" and time.time() - draft.stat().st_mtime > ABANDONED:
                 draft.unlink()
+
+
+def blocks(path: str) -> Iterator[bytes]:
+    """The bytes of a database or its log, a piece at a time, read through SQLite's own file layer.
+
+    A database that is open must never be opened and closed in any other way: on POSIX that would drop the locks which
+    SQLite holds on it for the whole process.
+    """
+    kind = apsw.SQLITE_OPEN_WAL if path.endswith("-wal") else apsw.SQLITE_OPEN_MAIN_DB
+    file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_READONLY | kind, 0])
+    try:
+        size = file.xFileSize()
+        for start in range(0, size, BLOCK):
+            yield file.xRead(min(BLOCK, size - start), start)
+    finally:
+        file.xClose()
 
 
 def rewrite(connection: apsw.Connection) -> None:
