@@ -33,14 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        skip = pytest.mark.skip(reason="needs --long")
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(skip)
-
-
 @pytest.fixture
 def full_count(request: pytest.FixtureRequest) -> bool:
     """Whether the long lane runs."""
