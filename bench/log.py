@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -70,8 +71,8 @@ def latency(folder: Path, texts: Iterator[str], count: int) -> None:
     with Memory(folder / "ours.db", worker=False) as memory:
         memory.add("warm", "user", "up")
         for text in islice(texts, count):
-            theirs.append(timed(lambda text=text: commit(text)))  # type: ignore[misc]
-            ours.append(timed(lambda text=text: memory.add("chat", "user", text)))  # type: ignore[misc]
+            theirs.append(timed(partial(commit, text)))
+            ours.append(timed(partial(memory.add, "chat", "user", text)))
     bare.close()
     print(f"{'one by one':<28}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}")
     for name, values in (("bare INSERT … COMMIT", theirs), ("add()", ours)):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import apsw
@@ -190,7 +191,7 @@ class SqliteWriter:
             self._run_alike(connection, tx, alike, done)
         for task in group:
             if isinstance(task, _Job):
-                self._guarded(connection, [task], lambda task=task: [task.job(tx)], done)  # type: ignore[misc]
+                self._guarded(connection, task, partial(task.job, tx), done)
 
     def _run_alike(
         self, connection: apsw.Connection, tx: SqliteTransaction, alike: list[_Item], done: list[tuple[_Task, Any]]
@@ -204,28 +205,31 @@ class SqliteWriter:
             if not connection.in_transaction:
                 raise
             for item in alike:
-                self._guarded(connection, [item], lambda item=item: handler(tx, [item.item]), done)  # type: ignore[misc]
+                self._guarded(connection, item, partial(_handle_one, handler, tx, item.item), done)
         else:
             done.extend(zip(alike, results, strict=True))
 
     def _guarded(
         self,
         connection: apsw.Connection,
-        tasks: Sequence[_Task],
-        run: Callable[[], Sequence[Any]],
+        task: _Task,
+        run: Callable[[], Any],
         done: list[tuple[_Task, Any]],
     ) -> None:
         """One task in a savepoint: its failure is its own, unless SQLite gave up the whole transaction."""
         try:
             with _savepoint(connection):
-                results = run()
+                result = run()
         except BaseException as error:
             if not connection.in_transaction:
                 raise
-            for task in tasks:
-                task.future.set_exception(translate(error))
+            task.future.set_exception(translate(error))
         else:
-            done.extend(zip(tasks, results, strict=True))
+            done.append((task, result))
+
+
+def _handle_one(handler: Handler[Any, Any], tx: SqliteTransaction, item: object) -> object:
+    return handler(tx, [item])[0]
 
 
 @contextmanager
