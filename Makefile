@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test lint fast kill test-long bench docs clean
+.PHONY: help demo test lint fast kill test-long bench bench-recall bench-speed bench-lexical docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
@@ -13,6 +13,9 @@ help:
 	@echo "make fast       the quick tests alone (about a minute)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
+	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
+	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
+	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
 	@echo "make clean      remove the environment and everything built"
 
@@ -52,6 +55,18 @@ test-long: $(VENV)/ready
 
 bench: $(VENV)/ready
 	@$(BIN)/python -m bench.log
+
+# The data lie outside the repository; ARGS go to the bench, as in `make bench-speed ARGS=--small`.
+DATA ?= ../shared/bench
+
+bench-recall: $(VENV)/ready
+	@$(BIN)/python -m bench.recall --data $(DATA) $(if $(wildcard docs/evidence.json),--baseline docs/evidence.json) $(ARGS)
+
+bench-speed: $(VENV)/ready
+	@$(BIN)/python -m bench.speed --data $(DATA) $(ARGS)
+
+bench-lexical: $(VENV)/ready
+	@$(BIN)/python -m bench.lexical --data $(DATA) $(ARGS)
 
 docs: $(VENV)/ready
 	@$(BIN)/python docs/generate_cli.py

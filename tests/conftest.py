@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from recollect import Memory
-from recollect.testing import FakeClock
+from recollect.testing import FakeClock, FakeEmbedder
 
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -97,11 +97,15 @@ Open = Callable[..., Memory]
 
 @pytest.fixture
 def open_memory(location: str, clock: FakeClock) -> Iterator[Open]:
-    """Opens memories on the test's database; without a worker unless asked, and closed at the end."""
+    """Opens memories on the test's database; without a worker unless asked, and closed at the end.
+
+    Vectors come from a fake: the built-in model takes a second to load and has tests of its own.
+    """
     with ExitStack() as stack:
 
         def open_one(**options: Any) -> Memory:
-            options = {"worker": False, "clock": clock, "location": location} | options
+            fakes = {"clock": clock, "embedder": FakeEmbedder()}
+            options = {"worker": False, "location": location} | fakes | options
             return stack.enter_context(Memory(options.pop("location"), **options))
 
         yield open_one

@@ -9,7 +9,18 @@ from recollect.core.errors import (
     RecollectError,
     StoreUnavailable,
 )
-from recollect.core.models import Conversation, Done, Imported, Message, Principal, Receipt
+from recollect.core.models import (
+    Context,
+    Conversation,
+    Done,
+    Hit,
+    Imported,
+    Message,
+    Principal,
+    Recalled,
+    Receipt,
+    Similar,
+)
 from recollect.engine import AsyncMemory
 from recollect.providers.tokenizer import count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
@@ -18,9 +29,11 @@ from recollect.sync import Memory
 __all__ = [
     "AsyncMemory",
     "Conflict",
+    "Context",
     "Conversation",
     "Denied",
     "Done",
+    "Hit",
     "Imported",
     "InvalidInput",
     "Memory",
@@ -28,9 +41,11 @@ __all__ = [
     "NotFound",
     "Principal",
     "ProviderUnavailable",
+    "Recalled",
     "Receipt",
     "RecollectError",
     "Settings",
+    "Similar",
     "StoreUnavailable",
     "count_tokens",
     "count_tokens_for_messages",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from recollect.core import analysis
+from recollect.core import entries
 from recollect.core.models import JsonObject
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.providers.tokenizer import count_message
@@ -19,7 +19,7 @@ TIDY_EVERY = timedelta(seconds=30)
 
 
 class IndexWords:
-    """Words are written with their message; only another analyser or a rebuild makes them anew."""
+    """Entries are written with their message; only another analyser or a rebuild makes them anew."""
 
     name = "words"
 
@@ -27,7 +27,7 @@ class IndexWords:
         self._store = store
 
     async def do(self, work: Work) -> int:
-        if work.words_version == analysis.VERSION:
+        if work.words_version == entries.VERSION:
             return 0
         return await self._store.reindex(work.principal, work.conversation, after=work.after, through=work.through)
 

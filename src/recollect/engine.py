@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from recollect import transfer
 from recollect.chores import CountTokens, FinishErasures, IndexWords, TidyStore
@@ -19,6 +21,7 @@ from recollect.core import drafts, times
 from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import (
     Appended,
+    Context,
     Conversation,
     Done,
     Draft,
@@ -27,16 +30,25 @@ from recollect.core.models import (
     JsonObject,
     Message,
     Principal,
+    Recalled,
     Receipt,
+    Similar,
 )
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.text import TITLE_LIMIT, identity, storable
+from recollect.embedding import Embedders, EmbedMessages
 from recollect.evidence import count_remaining
 from recollect.ids import new_id
+from recollect.metrics import KEPT, RecallMetrics, summarise
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.settings import Settings, checked_changes, layer
 from recollect.sql.driver import Purged
-from recollect.worker import Worker
+from recollect.worker import Track, Worker
+
+if TYPE_CHECKING:
+    from recollect.recall.measuring import Labels, Measured
+    from recollect.recall.recaller import Recaller
+    from recollect.recall.tuning import Tuned
 
 log = logging.getLogger(__name__)
 COUNTER = "o200k_base"
@@ -71,12 +83,19 @@ class AsyncMemory:
         self._parts = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
         self._store, self._clock = self._parts.store, self._parts.clock
         self._layered = layer(self._parts.given, {}, self._parts.environment, self._parts.file)
+        self._embedders = Embedders(self._parts.embedder)
+        self._metrics = RecallMetrics(self._store, self._clock)
+        self._recalling: Recaller | None = None
+        embedding = EmbedMessages(self._store, self._clock, self._embedders, lambda: self._settings.backfill_chunks)
         self._worker = Worker(
             self._store,
             self._clock,
             holder=new_id(self._clock.now()),
-            chores=[IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))],
-            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock)],
+            tracks=[
+                Track("worked", [IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))]),
+                Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
+            ],
+            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock), self._metrics, embedding],
             lease=lambda: timedelta(seconds=self._settings.worker_lease_seconds),
         )
         self._background = worker
@@ -112,6 +131,7 @@ class AsyncMemory:
                 self._worker.stop()
                 if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
                     await self._task  # that of an earlier loop ended with it
+                await self._metrics.flush()
                 await self._store.close()
                 for part in self._parts.owned:
                     await part.close()
@@ -232,6 +252,142 @@ class AsyncMemory:
             changes["zone"] = times.load_zone(zone).key
         await self._ready()
         return await self._store.update_conversation(self._principal, conversation, **changes)
+
+    # Recall
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        conversation: str | None = None,
+        limit: int = 10,
+        budget: int | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        banks: Sequence[str] | None = None,
+        at: datetime | str | None = None,
+    ) -> Recalled:
+        """What was said that bears on the query, best first: by words, by meaning, by names, by dates.
+
+        At most `limit` messages, and with `budget` at most so many tokens of text. Without `conversation`, in all of
+        the person's; with it, in others only where it has little to say. `at` is the moment of asking.
+        """
+        asked = self._query(query)
+        if conversation is not None:
+            identity(conversation, "conversation")
+        if banks is not None:
+            raise InvalidInput("banks_unknown", "There are no banks yet.")
+        _check_number(limit, "limit", least=0)
+        _check_number(budget, "budget", least=0)
+        moments = [_moment(value, name) for name, value in (("at", at), ("since", since), ("until", until))]
+        await self._ready()
+        found = await self._recaller.recall(
+            self._principal,
+            asked,
+            conversation=conversation,
+            limit=limit,
+            budget=budget,
+            count=tokenizer_for(COUNTER).count if budget is not None else None,
+            at=moments[0],
+            since=moments[1],
+            until=moments[2],
+        )
+        self._metrics.note(self._principal, found.metrics, self._clock.now())
+        return found
+
+    async def context(
+        self,
+        conversation: str,
+        query: str,
+        *,
+        system_prompt: str | None = None,
+        budget: int | None = None,
+        model: str = "gpt-4o-mini",
+        at: datetime | str | None = None,
+    ) -> Context:
+        """The smallest prompt that still holds what matters for the query, within a hard budget of tokens.
+
+        `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
+        """
+        identity(conversation, "conversation")
+        asked = self._query(query)
+        _check_number(budget, "budget", least=0)
+        moment = _moment(at, "at")
+        await self._ready()
+        made = await self._recaller.context(
+            self._principal,
+            conversation,
+            asked,
+            system_prompt=None if system_prompt is None else self._query(system_prompt),
+            budget=self._settings.memory_prompt_token_budget if budget is None else budget,
+            tokenizer=tokenizer_for(model),
+            at=moment,
+        )
+        context, metrics = made
+        self._metrics.note(self._principal, metrics, self._clock.now())
+        return context
+
+    async def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
+        """Earlier questions of the person like this one, in other conversations, with their age."""
+        identity(conversation, "conversation")
+        asked = self._query(query)
+        _check_number(limit, "limit", least=0)
+        await self._ready()
+        return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())
+
+    async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
+        """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
+        start = _moment(since, "since") or self._clock.now() - KEPT
+        await self._ready()
+        await self._metrics.flush()
+        rows = await self._store.recalls(self._principal, since=start)
+        return summarise([json.loads(row["metrics"]) for row in rows])
+
+    async def tune(self, labelled: Labels, *, apply: bool = False, step: float = 0.1) -> Tuned:
+        """Look for weights that rank labelled questions better, by NDCG@5; `apply` puts better ones in force.
+
+        `labelled` are mappings, or a file, with `query`, `relevant` (ids of messages) and perhaps `conversation`. The
+        weights are alpha, beta and gamma of recall; all that add up to 1 in such a `step` are tried.
+        """
+        from recollect.recall import measuring, tuning
+
+        questions = await asyncio.to_thread(measuring.read_labels, labelled)
+        measuring.require_vectors(await self.drain())
+        tuner = tuning.Tuner(self._store, self._embedders, self._recaller.scopes, self._settings)
+        tuned = await tuner.tune(self._principal, questions, step=step)
+        if not (apply and tuned.improves):
+            return tuned
+        await self.change_settings(**tuned.settings)
+        return replace(tuned, applied=True)
+
+    async def bench(self, labelled: Labels | None = None, *, sample: int = 100) -> Measured:
+        """How well recall finds what it should, beside plainer ways, and how long it takes.
+
+        `labelled` is what `tune` takes. Without it, questions are made of rare words of up to `sample` own messages:
+        that shows whether messages are found again by their words, not whether questions in other words are answered.
+        """
+        from recollect.recall import measuring
+
+        _check_number(sample, "sample", least=1)
+        questions = None if labelled is None else await asyncio.to_thread(measuring.read_labels, labelled)
+        await self.drain()
+        if questions is None:
+            return await measuring.measure_known_items(self._recaller, self._principal, sample)
+        return await measuring.measure(self._recaller, self._principal, questions)
+
+    def _query(self, text: str) -> str:
+        if not isinstance(text, str):
+            raise InvalidInput("invalid_query", "A query or a system prompt is a text.")
+        return storable(text)[0]
+
+    @property
+    def _recaller(self) -> Recaller:
+        """Made when first asked for: it brings numpy."""
+        if self._recalling is None:
+            from recollect.recall.recaller import Recaller
+
+            self._recalling = Recaller(self._store, self._embedders, lambda: self._settings)
+        return self._recalling
 
     # Derived work
 
@@ -420,6 +576,10 @@ class AsyncMemory:
 
 def _is_same_file(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
+
+
+def _moment(value: datetime | str | None, name: str) -> datetime | None:
+    return None if value is None else times.in_zone(times.parse_moment(value, name), "UTC")
 
 
 def _check_number(value: object, what: str, *, least: int) -> None:

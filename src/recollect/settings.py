@@ -45,7 +45,7 @@ class Settings(BaseModel):
     rag_token_budget: int = Field(1000, ge=0, le=1_000_000, description="recall's share of the context, in tokens")
     rag_summary_frequency: int = Field(0, ge=0, le=10_000, description="brief after every N answers; 0: off")
     rag_rerank_alpha: float = Field(0.6, ge=0, le=1, description="weight of dense similarity")
-    rag_rerank_beta: float = Field(0.3, ge=0, le=1, description="weight of BM25")
+    rag_rerank_beta: float = Field(0.4, ge=0, le=1, description="weight of BM25")
     rag_rerank_gamma: float = Field(0.1, ge=0, le=1, description="weight of identifiers")
     backfill_chunks: bool = Field(True, description="cut old messages into passages too")
 

@@ -8,12 +8,27 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from recollect.core.models import Conversation, Done, Finding, Imported, JsonObject, Message, Receipt
+from recollect.core.models import (
+    Context,
+    Conversation,
+    Done,
+    Finding,
+    Imported,
+    JsonObject,
+    Message,
+    Recalled,
+    Receipt,
+    Similar,
+)
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.engine import AsyncMemory
 from recollect.settings import Settings
+
+if TYPE_CHECKING:
+    from recollect.recall.measuring import Labels, Measured
+    from recollect.recall.tuning import Tuned
 
 T = TypeVar("T")
 
@@ -131,6 +146,73 @@ class Memory:
     ) -> Conversation:
         """Give a conversation a title, tags, or the time zone in which its times and days are read."""
         return self._wait(self._engine.update_conversation(conversation, title=title, tags=tags, zone=zone))
+
+    # Recall
+
+    def recall(
+        self,
+        query: str,
+        *,
+        conversation: str | None = None,
+        limit: int = 10,
+        budget: int | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        banks: Sequence[str] | None = None,
+        at: datetime | str | None = None,
+    ) -> Recalled:
+        """What was said that bears on the query, best first: by words, by meaning, by names, by dates.
+
+        At most `limit` messages, and with `budget` at most so many tokens of text. Without `conversation`, in all of
+        the person's; with it, in others only where it has little to say. `at` is the moment of asking.
+        """
+        asked = self._engine.recall(
+            query, conversation=conversation, limit=limit, budget=budget, since=since, until=until, banks=banks, at=at
+        )
+        return self._wait(asked)
+
+    def context(
+        self,
+        conversation: str,
+        query: str,
+        *,
+        system_prompt: str | None = None,
+        budget: int | None = None,
+        model: str = "gpt-4o-mini",
+        at: datetime | str | None = None,
+    ) -> Context:
+        """The smallest prompt that still holds what matters for the query, within a hard budget of tokens.
+
+        `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
+        """
+        asked = self._engine.context(
+            conversation, query, system_prompt=system_prompt, budget=budget, model=model, at=at
+        )
+        return self._wait(asked)
+
+    def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
+        """Earlier questions of the person like this one, in other conversations, with their age."""
+        return self._wait(self._engine.similar(conversation, query, limit=limit))
+
+    def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
+        """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
+        return self._wait(self._engine.metrics(since=since))
+
+    def tune(self, labelled: Labels, *, apply: bool = False, step: float = 0.1) -> Tuned:
+        """Look for weights that rank labelled questions better, by NDCG@5; `apply` puts better ones in force.
+
+        `labelled` are mappings, or a file, with `query`, `relevant` (ids of messages) and perhaps `conversation`. The
+        weights are alpha, beta and gamma of recall; all that add up to 1 in such a `step` are tried.
+        """
+        return self._wait(self._engine.tune(labelled, apply=apply, step=step))
+
+    def bench(self, labelled: Labels | None = None, *, sample: int = 100) -> Measured:
+        """How well recall finds what it should, beside plainer ways, and how long it takes.
+
+        `labelled` is what `tune` takes. Without it, questions are made of rare words of up to `sample` own messages:
+        that shows whether messages are found again by their words, not whether questions in other words are answered.
+        """
+        return self._wait(self._engine.bench(labelled, sample=sample))
 
     # Derived work
 

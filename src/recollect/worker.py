@@ -22,23 +22,31 @@ from recollect.core.protocols import Clock
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
-SIDE_BY_SIDE = 16  # conversations
-SLICE = 500  # messages of one conversation that are worked on under one lease
 GATHER = 0.2  # seconds
 OTHERS = 0.05  # seconds between looks at what another process holds
+TRIED = 4  # pages of a slow track that a sweep tries until one of them gets done
 FAILED = 5.0  # seconds before what failed is tried again
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A conversation whose derived rows are missing above `after` and up to `through`."""
+    """A conversation whose derived rows are missing above `after` and up to `through`, of `last` messages."""
 
     principal: Principal
     conversation: str
     key: int
     after: int
     through: int
+    last: int
     words_version: int
+    is_over: Callable[[], bool] = lambda: False  # whether to stop at the next good moment
+
+
+class Interrupted(RecollectError):
+    """Raised by a chore that was told to stop; what it has not done is still due."""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted", "The work was told to stop.", retryable=True)
 
 
 class Chore(Protocol):
@@ -47,6 +55,21 @@ class Chore(Protocol):
     name: str
 
     async def do(self, work: Work) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Chores that share a cursor in each conversation. What is slow or may fail has a track of its own.
+
+    `slice` messages of a conversation are worked on under one lease, in `side_by_side` conversations at once. A track
+    that is not `whole` does only that much in one sweep, so that others need not wait until it is through.
+    """
+
+    name: str
+    chores: Sequence[Chore]
+    slice: int = 500
+    side_by_side: int = 16
+    whole: bool = True
 
 
 class Upkeep(Protocol):
@@ -64,18 +87,19 @@ class Worker:
         clock: Clock,
         *,
         holder: str,
-        chores: Sequence[Chore],
+        tracks: Sequence[Track],
         upkeep: Sequence[Upkeep],
         lease: Callable[[], timedelta],
     ) -> None:
         self._store, self._clock, self._holder = store, clock, holder
-        self._chores, self._upkeep = chores, upkeep
+        self._tracks, self._upkeep = tracks, upkeep
         self._lease = lease
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._noticed = False
+        self._ended: dict[str, int] = {}  # the conversation at which the last sweep of a track ended
 
     def notify(self) -> None:
         """Something was added here: do not wait for the next look. Called from any thread, often, so it is cheap."""
@@ -136,47 +160,60 @@ class Worker:
         async with self._sweeping:
             for upkeep in self._upkeep:
                 counts[upkeep.name] += await upkeep.tend()
-            async for works in self._missing():
-                if self._stop.is_set() or _is_past(deadline):
-                    return Done(dict(counts), failed, complete=False)
-                # Side by side, so that their small writes share commits.
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._attend(work, counts, failed)) for work in works]
-                complete = complete and all(task.result() for task in tasks)
+            for track in self._tracks:
+                pages = 0
+                async for works in self._missing(track, lambda: self._stop.is_set() or _is_past(deadline)):
+                    if self._stop.is_set() or _is_past(deadline):
+                        return Done(dict(counts), failed, complete=False)
+                    # Side by side, so that their small writes share commits.
+                    async with asyncio.TaskGroup() as group:
+                        tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
+                    done = [task.result() for task in tasks]
+                    complete = complete and all(done)
+                    pages += 1
+                    if not track.whole and (any(done) or pages == TRIED):
+                        complete = False  # there may be more
+                        break
         return Done(dict(counts), failed, complete and not failed)
 
-    async def _missing(self) -> AsyncIterator[list[Work]]:
-        after = 0
-        while rows := await self._store.due(after=after, limit=SIDE_BY_SIDE):
+    async def _missing(self, track: Track, is_over: Callable[[], bool]) -> AsyncIterator[list[Work]]:
+        """Conversations with work, page by page. What is not a whole track begins where the last sweep ended, so that
+        conversations whose work fails do not keep it from the others."""
+        after = 0 if track.whole else self._ended.get(track.name, 0)
+        if after and not await self._store.due(track.name, after=after, limit=1):
+            after = 0
+        while rows := await self._store.due(track.name, after=after, limit=track.side_by_side):
+            after = self._ended[track.name] = rows[-1]["key"]
             yield [
                 Work(
                     Principal(row["person"]),
                     row["name"],
                     key=row["key"],
-                    after=row["worked_seq"],
-                    through=min(row["last_seq"], row["worked_seq"] + SLICE),
+                    after=row["cursor"],
+                    through=min(row["last_seq"], row["cursor"] + track.slice),
+                    last=row["last_seq"],
                     words_version=row["words_version"],
+                    is_over=is_over,
                 )
                 for row in rows
             ]
-            after = rows[-1]["key"]
 
-    async def _attend(self, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
+    async def _attend(self, track: Track, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
         """All chores of one conversation under its lease. False if another process has it or a chore failed."""
-        name = f"conversation:{work.key}"
+        name = f"{track.name}:{work.key}"
         now = self._clock.now()
         if not await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease()):
             return False
         ok = True
         try:
-            for chore in self._chores:
+            for chore in track.chores:
                 ok = await self._try(chore, work, counts, failed) and ok
         except BaseException:
             await self._store.release_lease(name, holder=self._holder)
             raise
         if ok:
             await self._store.finish_work(
-                name, holder=self._holder, key=work.key, after=work.after, through=work.through
+                track.name, name, holder=self._holder, key=work.key, after=work.after, through=work.through
             )
         else:
             await self._store.release_lease(name, holder=self._holder)
@@ -185,6 +222,8 @@ class Worker:
     async def _try(self, chore: Chore, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
         try:
             done = await chore.do(work)
+        except Interrupted:
+            return False
         except RecollectError as error:
             if self._stop.is_set():
                 return False  # interrupted, not failed

@@ -13,16 +13,24 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(example.strip().splitlines()) <= 12
-    run = subprocess.run([sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True)
+def run_example(example: str, folder: Path) -> list[str]:
+    run = subprocess.run([sys.executable, "-W", "error", "-c", example], cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == [
-        "1 user I'm allergic to peanuts.",
-        "2 assistant Noted: no peanuts.",
-        "3 user Plan dinner.",
-    ]
+    return run.stdout.splitlines()
+
+
+def test_the_examples_run_as_they_are_printed(tmp_path: Path) -> None:
+    """Six lines recall a fact by its meaning: the question shares no word with it."""
+    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    lines = [line for line in first.strip().splitlines() if line.strip()]
+    assert len(lines) <= 7  # with the import
+    said = run_example(first, tmp_path)
+    assert said[0] == "I'm allergic to peanuts."
+    assert said[-1] == "user: Plan dinner for tonight."
+    assert any("peanuts" in line for line in said[1:-1])
+    more = run_example("from recollect import Memory\n" + second, tmp_path)
+    assert any("Plan dinner." in line for line in more)
+    assert more[-1].endswith("'question']")
 
 
 def test_every_command_line_in_the_readme_names_a_real_command() -> None:

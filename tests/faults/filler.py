@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from recollect import Memory, RecollectError
+from recollect.testing import FakeEmbedder
 
 MOST = 4000  # adds of one thread
 TEXT = "Words that fill the disk, page after page, until there is no room left for any of them. "
@@ -44,7 +45,7 @@ def fill(path: Path, position: int) -> dict[str, object]:
             if not add(memory, f"{thread}-{number}"):
                 return
 
-    with Memory(path, worker=position % 2 == 0) as memory:
+    with Memory(path, worker=position % 2 == 0, embedder=FakeEmbedder(16)) as memory:
         if position % 3:
             memory.history("c")  # otherwise the first reader connects when the disk is full
         largest = max(file.stat().st_size for file in path.parent.glob(path.name + "*"))

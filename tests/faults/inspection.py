@@ -1,11 +1,11 @@
-"""Looking at a database file with SQLite alone: is it whole, and does its full text say what its rows say?"""
+"""Looking at a database file with SQLite alone: is it whole, and does what is derived say what its rows say?"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from recollect.core import analysis
+from recollect.core import entries, passages
 
 LOG = {
     "conversations": "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at",
@@ -44,35 +44,60 @@ def has_log(connection: apsw.Connection) -> bool:
 def check_sound(connection: apsw.Connection) -> None:
     assert rows(connection, "PRAGMA integrity_check") == [("ok",)]
     assert rows(connection, "PRAGMA foreign_key_check") == []
-    connection.execute("INSERT INTO message_words(message_words, rank) VALUES ('integrity-check', 1)")
 
 
 @lru_cache(maxsize=50_000)
-def _words(content: str) -> Counter[str]:
-    return Counter(analysis.words(content))
+def _entry(content: str, name: str | None) -> bytes:
+    return entries.encode(content, name)
+
+
+def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
+    """Where the entry is not the one that follows from the message, or one of the two is missing.
+
+    Where the entries are still to be made by the worker, none need be there.
+    """
+    found = {
+        (key, seq): (at, role, bytes(words))
+        for key, seq, at, role, words in ask("SELECT conversation_key, seq, at, role, words FROM entries")
+    }
+    expected = {
+        (key, seq): (at, entries.ROLE_NUMBERS[role], _entry(content, name))
+        for key, seq, at, role, content, name, version in ask(
+            "SELECT m.conversation_key, m.seq, m.at, m.role, m.content, m.name, c.words_version"
+            " FROM messages m JOIN conversations c ON c.key = m.conversation_key"
+        )
+        if version == entries.VERSION or (key, seq) in found
+    }
+    return sorted(at for at in found.keys() | expected.keys() if found.get(at) != expected.get(at))
 
 
 def check_words(connection: apsw.Connection) -> None:
-    """The index holds exactly the words of the rows, each as often as it is said, and none of any other row."""
-    connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, message_words, instance)")
-    try:
-        found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-        for doc, column, term, times in connection.execute(
-            "SELECT doc, col, term, count(*) FROM temp.indexed GROUP BY doc, col, term"
-        ):
-            found[doc, column][term] = times
-    finally:
-        connection.execute("DROP TABLE temp.indexed")
-    expected: dict[tuple[int, str], Counter[str]] = {}
-    for key, person, conversation, content in connection.execute(
-        "SELECT m.key, c.person, c.key, m.content FROM messages m JOIN conversations c ON c.key = m.conversation_key"
+    """Each message has exactly the entry that follows from its row, and there is none of any other."""
+    if rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'entries'"):  # since schema 3
+        wrong = wrong_entries(lambda question: rows(connection, question))
+        assert not wrong, f"{len(wrong)} entries differ from the rows: {wrong[:5]}"
+
+
+def check_vectors(connection: apsw.Connection) -> None:
+    """Vectors fit their embedder, one for each passage; all that are said to be there are; and one embedder serves."""
+    sizes = dict(rows(connection, "SELECT key, dimensions FROM embedders"))
+    newest = max(sizes, default=None)
+    made = {
+        (key, seq, embedder): len(vectors)
+        for key, seq, embedder, vectors in connection.execute(
+            "SELECT conversation_key, seq, embedder_key, vectors FROM vectors"
+        )
+    }
+    for key, seq, content, serving, through in connection.execute(
+        "SELECT m.conversation_key, m.seq, m.content, c.embedder_key, c.embedded_seq"
+        " FROM messages m JOIN conversations c ON c.key = m.conversation_key"
     ):
-        scopes = (analysis.person_scope(person), analysis.conversation_scope(conversation))
-        expected[key, "scope"] = Counter(scope.removeprefix("@") for scope in scopes)
-        if words := _words(content):
-            expected[key, "body"] = words
-    wrong = [at for at in found.keys() | expected.keys() if found.get(at) != expected.get(at)]
-    assert not wrong, f"{len(wrong)} entries of the full text differ from the rows: {sorted(wrong)[:5]}"
+        for embedder, dimensions in sizes.items():
+            size = made.get((key, seq, embedder))
+            assert size in (None, len(passages.split(content)) * (dimensions + 4)), (key, seq)
+        if seq <= through:
+            assert (key, seq, newest) in made, f"{key}/{seq} is said to have vectors"
+            assert serving in sizes
 
 
 def check_counters(connection: apsw.Connection) -> None:
@@ -117,3 +142,4 @@ def check_file(path: str | Path) -> None:
             check_sound(connection)
             check_words(connection)
             check_counters(connection)
+            check_vectors(connection)

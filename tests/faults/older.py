@@ -6,7 +6,6 @@ from pathlib import Path
 
 from faults import inspection
 from faults.victim import text_of
-from recollect.core import analysis
 from recollect.sql import migrations
 from recollect.sql.sqlite import SqliteDriver
 
@@ -26,7 +25,6 @@ _SLOW = (
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000) SELECT i, hex(i) AS h FROM n;
     DROP INDEX messages_digest;
     UPDATE messages SET digest = NULL;
-    INSERT INTO message_words (message_words) VALUES ('optimize');
     """,
 )
 
@@ -64,10 +62,9 @@ def build_older(path: Path, *, messages: int) -> str:
                 " VALUES (?, ?, ?, ?, 'user', ?, ?, 'typed')",
                 (number + 1, key, seq, f"old-{number}", text, seq),
             )
-            scope = f"{analysis.person_scope('local')} {analysis.conversation_scope(key)}"
             connection.execute(
-                "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
-                (number + 1, scope, " ".join(analysis.words(text))),
+                "INSERT INTO message_words (rowid, scope, body) VALUES (?, '@plocal', ?)",
+                (number + 1, text.casefold()),
             )
     with inspection.connected(path) as connection:
         return inspection.log_hash(connection)

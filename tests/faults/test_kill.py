@@ -24,7 +24,7 @@ from faults.victim import canary_of, fields_of, ids_of, size_of, text_of
 from recollect import Memory
 from recollect.sql import migrations
 from recollect.sql.sqlite import SqliteDriver
-from recollect.testing import FakeClock
+from recollect.testing import FakeClock, FakeEmbedder
 
 pytestmark = pytest.mark.kill
 LANES = 2  # files that are worked on at the same time
@@ -71,8 +71,11 @@ class Witness:
             elif kind == "erased":
                 self.erased[rest[0]] = (int(rest[1]), rest[2] == "1", rest[3])
 
-    def check(self) -> Stored:
-        """The file as the dead left it; then it is opened, and must work and finish what they left undone."""
+    def check(self, hours: int = 1) -> Stored:
+        """The file as the dead left it; then it is opened, and must work and finish what they left undone.
+
+        The dead may hold leases; so many hours later nobody does.
+        """
         if not self.path.exists():
             assert not self.singles
             assert not self.batches
@@ -80,7 +83,7 @@ class Witness:
         self._check_bytes([name for name, (_, pending, _) in self.erased.items() if not pending])
         found = self._look()
         self._check_promises(found)
-        self._resume(found)
+        self._resume(found, FakeClock(datetime.now(UTC) + timedelta(hours=hours)))
         self._check_bytes([name for name in self.erasing if name not in found])
         return found
 
@@ -123,18 +126,36 @@ class Witness:
                 left = [name for name, wanted in needles.items() if any(needle in held for needle in wanted)]
                 assert not left, f"{file.name} still holds what was erased: {left[:3]}"
 
-    def _resume(self, found: Stored) -> None:
-        # The dead may hold leases; an hour later nobody does.
-        clock = FakeClock(datetime.now(UTC) + timedelta(hours=1))
-        with Memory(self.path, worker=False, clock=clock) as memory:
+    def _resume(self, found: Stored, clock: FakeClock) -> None:
+        with Memory(self.path, worker=False, clock=clock, embedder=FakeEmbedder()) as memory:
+            self._check_recall(memory, found)
             done = memory.drain(timeout=60)
             assert done.complete, f"derived work is not complete: {done}"
             assert memory.stats()["counted"] == sum(map(len, found.values()))
+            self._check_recall(memory, found)
+            with inspection.connected(self.path) as connection:
+                inspection.check_words(connection)
+                inspection.check_vectors(connection)
+                assert inspection.rows(connection, _WITHOUT_VECTORS) == [(0,)]
             for conversation, messages in found.items():
                 assert {m.id: (m.seq, m.content, m.metadata) for m in memory.history(conversation)} == messages
             assert [one for one in memory.check() if one.state == "error"] == []
             name = f"after-{len(self.singles)}-{len(self.batches)}"
             self.singles["after", name] = memory.add("after", **fields_of(name)).seq
+
+    def _check_recall(self, memory: Memory, found: Stored) -> None:
+        """A word that only one batch says finds all of that batch and nothing else."""
+        said = {name: name.rsplit(".", 1)[0] for messages in found.values() for name in messages}
+        for batch in sorted(set(said.values()))[:: max(1, len(said) // 3)]:
+            hits = memory.recall(canary_of(batch), limit=len(said))
+            by_words = {str(hit.message_id) for hit in hits if hit.why.get("bm25")}
+            assert by_words == {name for name, of in said.items() if of == batch}
+
+
+_WITHOUT_VECTORS = (
+    "SELECT count(*) FROM messages m LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq"
+    " WHERE v.seq IS NULL"
+)
 
 
 def _moment(dice: random.Random, *, worker: bool) -> float:
@@ -243,6 +264,27 @@ def test_what_was_erased_before_a_kill_stays_gone_down_to_the_bytes(
         return 3
 
     assert in_lanes(life, 10 * times, dice) == 30 * times
+
+
+def test_a_kill_while_vectors_are_made_leaves_everything_to_be_found_and_the_rest_is_made_later(
+    tmp_path: Path, dice: random.Random, times: int
+) -> None:
+    unfinished: list[int] = []
+
+    def life(number: int, dice: random.Random) -> int:
+        witness = Witness(tmp_path / f"{number}.db")
+        for turn in range(5):
+            victim = Victim("embed", path=str(witness.path), run=f"r{turn}", hours=2 * turn + 2)
+            said = kill_at([victim], [dice.uniform(0.5, 2.0)])
+            witness.hear(said)
+            assert all(words[1] == "1" for words in said if words[0] == "drained")
+            with inspection.connected(witness.path) as connection:
+                unfinished.append(inspection.rows(connection, _WITHOUT_VECTORS)[0][0])
+            witness.check(hours=2 * turn + 3)
+        return 5
+
+    assert in_lanes(life, 2 * times, dice) == 10 * times
+    assert any(unfinished), "all vectors were there before each kill"
 
 
 def test_a_kill_during_a_migration_leaves_the_old_schema_or_the_new_one_and_every_row(

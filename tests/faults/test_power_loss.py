@@ -26,11 +26,12 @@ from recollect.core.drafts import make_draft
 from recollect.core.models import Appended, Principal
 from recollect.sql.sqlite import SqliteDriver
 from recollect.sql.store import SqlStore
+from recollect.testing import FakeEmbedder
 
 pytestmark = pytest.mark.kill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROUNDS = 60  # groups of messages in one run at most
+ROUNDS = 300  # groups of messages in one run at most
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Run:
         dice = random.Random(self.seed)
         disk = Disk()
         vfs = LossyVFS(disk, "lossy")
-        early, late, acknowledgements = dice.randint(1, 120), dice.randint(100, 1500), dice.randint(1, 100)
+        early, late, acknowledgements = dice.randint(1, 120), dice.randint(80, 1000), dice.randint(1, 100)
         operations, self.enough = dice.choice(((early, 1000), (late, 1000), (10_000, acknowledgements)))
         mode = dice.choice(("lost", "some", "torn"))
         chance = random.Random(self.seed + 1)
@@ -109,7 +110,7 @@ class Run:
             (self.folder / name.replace("live.db", "after.db")).write_bytes(content)
         if path.exists():
             inspection.check_file(path)
-        with Memory(path, worker=False) as memory:
+        with Memory(path, worker=False, embedder=FakeEmbedder(16)) as memory:
             log = {message.id: message for message in memory.history("c")}
             assert all(message.content == text_of(message.id) for message in log.values())
             assert [one for one in memory.check() if one.state == "error"] == []

@@ -16,12 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from recollect import Memory
 from recollect.sql import migrations
 from recollect.sql.sqlite import SqliteDriver
+from recollect.testing import FakeClock, FakeEmbedder
 
 LONGEST = 20.0  # seconds that a victim works if nobody kills it
 VOCABULARY = (
@@ -62,7 +64,7 @@ def say(*words: object) -> None:
 
 def add(path: str, run: str, threads: int, conversations: int, worker: bool) -> None:
     """Single adds, from several threads."""
-    with Memory(path, worker=worker) as memory:
+    with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
 
         def work(number: int) -> None:
             for count in range(20_000):
@@ -74,7 +76,7 @@ def add(path: str, run: str, threads: int, conversations: int, worker: bool) -> 
 
 
 def add_many(path: str, run: str, threads: int, conversations: int, worker: bool) -> None:
-    with Memory(path, worker=worker) as memory:
+    with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
 
         def work(number: int) -> None:
             for count in range(20_000):
@@ -87,7 +89,7 @@ def add_many(path: str, run: str, threads: int, conversations: int, worker: bool
 
 
 def import_files(path: str, files: list[str], worker: bool) -> None:
-    with Memory(path, worker=worker) as memory:
+    with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
         for file in files:
             result = memory.import_file(file)
             say("imported", Path(file).name, result.messages, result.added)
@@ -96,7 +98,7 @@ def import_files(path: str, files: list[str], worker: bool) -> None:
 def erase(path: str, run: str, threads: int, worker: bool) -> None:
     """Erases two of three conversations while the next ones are added."""
     doomed: queue.SimpleQueue[str] = queue.SimpleQueue()
-    with Memory(path, worker=worker) as memory:
+    with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
 
         def work(number: int) -> None:
             if number == 0:
@@ -113,6 +115,19 @@ def erase(path: str, run: str, threads: int, worker: bool) -> None:
                     doomed.put(conversation)
 
         in_threads(1 + threads, work)
+
+
+def embed(path: str, run: str, hours: int) -> None:
+    """Adds a few hundred messages and gives them vectors, again and again. Leases of the dead are over by then."""
+    clock = FakeClock(datetime.now(UTC) + timedelta(hours=hours))
+    with Memory(path, worker=False, clock=clock, embedder=FakeEmbedder()) as memory:
+        for count in range(20_000):
+            for part in range(8):
+                batch = f"{run}-{count}-{part}"
+                stored = memory.add_many("long", [fields_of(name) for name in ids_of(batch)])
+                say("added_many", "long", batch, stored[0].seq)
+            done = memory.drain()
+            say("drained", int(done.complete), done.counts["vectors"])
 
 
 def migrate(path: str, folder: str) -> None:
@@ -165,7 +180,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 MODES: dict[str, Callable[..., None]] = {
-    work.__name__: work for work in (add, add_many, import_files, erase, migrate, open_only, write, repeat)
+    work.__name__: work for work in (add, add_many, import_files, erase, embed, migrate, open_only, write, repeat)
 }
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 1
+    python tests/golden/build.py 3
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
+Schemas 1 and 2 had words in a full-text table, which the code of their time filled.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 
-from recollect.core import analysis
+from recollect.core import entries, passages
+from recollect.recall.vectors import pack
 from recollect.sql import migrations
 from recollect.sql.sqlite import SqliteDriver
 
 HERE = Path(__file__).parent
 DAY = 86_400_000_000
 START = 1_767_225_600_000_000  # 2026-01-01
+DIMENSIONS = 8
+EMBEDDED = {1: 10, 2: 6}  # by conversation: how far vectors were made when the copy was taken
 TALK = (
     ("user", "When does the report have to be ready?"),
     ("assistant", "On Thursday, 12:30. Shall I remind you?"),
@@ -75,10 +80,8 @@ def messages() -> list[dict[str, Any]]:
     return made
 
 
-def extra_rows(version: int) -> dict[str, list[dict[str, Any]]]:
-    """Rows of tables that came after the log."""
-    if version < 2:
-        return {}
+def work_rows() -> dict[str, list[dict[str, Any]]]:
+    """Tables of schema 2."""
     return {
         "message_tokens": [{"message_key": 1, "counter": "o200k_base", "tokens": 12}],
         "settings": [
@@ -94,14 +97,37 @@ def extra_rows(version: int) -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
-def tables(version: int) -> dict[str, list[dict[str, Any]]]:
-    return {"conversations": conversations(), "messages": messages()} | extra_rows(version)
+def recall_rows() -> dict[str, list[dict[str, Any]]]:
+    """Tables of schema 3."""
+    made: dict[str, list[dict[str, Any]]] = {
+        "entries": [],
+        "embedders": [
+            {"key": 1, "name": "golden", "dimensions": DIMENSIONS, "passages": passages.VERSION, "since": START}
+        ],
+        "vectors": [],
+        "recalls": [{"key": 1, "person": "سارة", "at": START, "metrics": '{"hits":1}'}],
+    }
+    for message in messages():
+        place = {name: message[name] for name in ("conversation_key", "seq")}
+        words = entries.encode(message["content"], message["name"])
+        role = entries.ROLE_NUMBERS[message["role"]]
+        made["entries"].append(place | {"at": message["at"], "role": role, "words": words})
+        if message["seq"] <= EMBEDDED[message["conversation_key"]]:
+            pieces = len(passages.split(message["content"]))
+            vectors = np.eye(DIMENSIONS, dtype=np.float32)[np.arange(pieces) % DIMENSIONS]
+            made["vectors"].append(place | {"embedder_key": 1, "vectors": pack(vectors)})
+    return made
 
 
-def words_of(message: dict[str, Any]) -> tuple[list[str], list[str]]:
-    person = next(row["person"] for row in conversations() if row["key"] == message["conversation_key"])
-    scopes = [analysis.person_scope(person), analysis.conversation_scope(message["conversation_key"])]
-    return scopes, analysis.words(message["content"])
+def tables() -> dict[str, list[dict[str, Any]]]:
+    described = [
+        row | {
+            "worked_seq": row["last_seq"], "words_version": entries.VERSION,
+            "embedder_key": 1 if row["key"] in EMBEDDED else None, "embedded_seq": EMBEDDED.get(row["key"], 0),
+        }
+        for row in conversations()
+    ]  # fmt: skip
+    return {"conversations": described, "messages": messages()} | work_rows() | recall_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:
@@ -113,36 +139,24 @@ def build_sqlite(version: int, target: Path) -> None:
         driver.close()
         connection = apsw.Connection(str(draft))
         with connection:
-            for table, rows in tables(version).items():
+            for table, rows in tables().items():
                 for row in rows:
                     names = ", ".join(row)
                     marks = ", ".join(f":{name}" for name in row)
                     connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608
-            for message in messages():
-                scopes, words = words_of(message)
-                connection.execute(
-                    "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
-                    (message["key"], " ".join(scopes), " ".join(words)),
-                )
         connection.close()
         target.write_bytes(draft.read_bytes())
 
 
-def build_postgres(version: int, target: Path) -> None:
+def build_postgres(target: Path) -> None:
     lines = []
-    for table, rows in tables(version).items():
-        forced = " OVERRIDING SYSTEM VALUE" if table in ("conversations", "messages") else ""
+    numbered = ("conversations", "messages", "embedders", "recalls")
+    for table, rows in tables().items():
+        forced = " OVERRIDING SYSTEM VALUE" if table in numbered else ""
         for row in rows:
             values = ", ".join(map(literal, row.values()))
             lines.append(f"INSERT INTO {table} ({', '.join(row)}){forced} VALUES ({values});")  # noqa: S608
-    for message in messages():
-        scopes, words = words_of(message)
-        distinct = ", ".join(literal(word) for word in dict.fromkeys([*scopes, *words]))
-        lines.append(
-            f"INSERT INTO message_words (message_key, part, body)"  # noqa: S608
-            f" VALUES ({message['key']}, 0, array_to_tsvector(ARRAY[{distinct}]));"
-        )
-    for table in ("conversations", "messages"):
+    for table in numbered:
         lines.append(f"SELECT setval(pg_get_serial_sequence('{table}', 'key'), (SELECT max(key) FROM {table}));")  # noqa: S608
     target.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -150,6 +164,8 @@ def build_postgres(version: int, target: Path) -> None:
 def literal(value: object) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return repr(value)
@@ -158,4 +174,4 @@ def literal(value: object) -> str:
 if __name__ == "__main__":
     wanted = int(sys.argv[1])
     build_sqlite(wanted, HERE / f"schema_{wanted:04}.sqlite")
-    build_postgres(wanted, HERE / f"schema_{wanted:04}.postgres.sql")
+    build_postgres(HERE / f"schema_{wanted:04}.postgres.sql")

@@ -273,7 +273,8 @@ def test_warnings_of_the_doctor_exit_with_5_and_name_the_fix(run: Run, trip: str
 
 
 def test_errors_of_the_doctor_exit_with_1(run: Run, trip: str) -> None:
-    change(trip, "DELETE FROM message_words")
+    run("worker", "--once")
+    change(trip, "DELETE FROM entries WHERE seq = 7")
     assert "recollect rebuild --everyone" in run("doctor", code=1).stdout
     run("rebuild", "--everyone")
     run("doctor")
@@ -350,7 +351,7 @@ def test_work_that_another_process_holds_exits_with_5(
     monkeypatch.setenv("RECOLLECT_WORKER_LEASE_SECONDS", "0.2")  # how long it is waited for
     export = tmp_path / "e.ndjson"
     run("export", export)
-    change(trip, "INSERT INTO leases SELECT 'conversation:' || key, 'other', 1 << 60 FROM conversations")
+    change(trip, "INSERT INTO leases SELECT 'worked:' || key, 'other', 1 << 60 FROM conversations")
     for args in (["worker", "--once"], ["rebuild"], ["import", export]):
         assert "warning: some work is left" in run(*args, code=5).stderr
     run("import", export, "--no-work")
@@ -521,7 +522,7 @@ def test_the_demo_shows_itself_and_a_second_time_adds_nothing(
     shown = run("demo", at="")
     assert "peanuts" in shown.stdout
     steps = re.findall(r"^  \S+ (\w+) .*--db recollect-demo.db$", shown.stderr, re.MULTILINE)
-    assert len(steps) == 3
+    assert steps == ["recall", "history", "add", "doctor"]
     assert [path.name for path in tmp_path.glob("*.db")] == ["recollect-demo.db"]
     again = as_json(run("demo", "--json", at=""))
     assert again["imported"]["added"] == 0

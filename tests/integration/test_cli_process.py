@@ -88,7 +88,7 @@ def test_an_export_to_stdout_is_the_file_itself(long_trip: Path) -> None:
     run(long_trip, "export", "e.ndjson")
     assert piped.stdout == (long_trip / "e.ndjson").read_bytes()
     assert piped.stderr == b"2,000 messages\n"
-    imported = run(long_trip, "import", "-", "--json", "--db", "other.db", input=piped.stdout)
+    imported = run(long_trip, "import", "-", "--no-work", "--json", "--db", "other.db", input=piped.stdout)
     assert json.loads(imported.stdout)["added"] == 2000
 
 
@@ -205,7 +205,7 @@ def test_a_question_is_asked_before_what_cannot_be_undone(long_trip: Path) -> No
 
 def test_an_import_shows_its_progress_on_a_terminal(long_trip: Path) -> None:
     run(long_trip, "export", "e.ndjson")
-    code, shown = on_terminal(long_trip, "import", "e.ndjson", "--db", "other.db")
+    code, shown = on_terminal(long_trip, "import", "e.ndjson", "--no-work", "--db", "other.db")
     assert code == 0
     assert "Importing" in shown
     assert re.search(r"new +2,000", uncoloured(shown))

@@ -238,7 +238,8 @@ _IMPORT = """
 import re, sys
 from pathlib import Path
 from recollect import Memory
-with Memory(sys.argv[1], worker=False) as memory:
+from recollect.testing import FakeEmbedder
+with Memory(sys.argv[1], worker=False, embedder=FakeEmbedder(8)) as memory:
     result = memory.import_file(sys.argv[2])
     memory.drain()
 assert not result.skipped, result.skipped[:3]

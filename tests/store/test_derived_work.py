@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from recollect import AsyncMemory, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
-from recollect.core import analysis
+from recollect.core import analysis, entries
 from recollect.core.models import Principal
-from recollect.testing import FakeClock
-from recollect.worker import Work, Worker
+from recollect.testing import FakeClock, FakeEmbedder
+from recollect.worker import Track, Work, Worker
+from tables import stored_entries
 
 Open = Callable[..., Memory]
 
@@ -60,8 +61,8 @@ def test_a_conversation_under_another_workers_lease_is_left_alone_until_it_expir
     memory = open_memory()
     memory.add("trip", "user", "hello")
     store = memory._engine._store
-    (row,) = memory._wait(store.due(after=0, limit=10))
-    name = f"conversation:{row['key']}"
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    name = f"worked:{row['key']}"
     until = clock.now() + timedelta(seconds=60)
     assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
     assert not memory._wait(store.take_lease(name, holder="third", now=clock.now(), until=until))
@@ -92,9 +93,9 @@ def test_a_message_that_arrives_during_the_work_is_done_next(open_memory: Open) 
     memory = open_memory()
     memory.add("trip", "user", "first")
     store = memory._engine._store
-    (row,) = memory._wait(store.due(after=0, limit=10))
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
     memory.add("trip", "user", "second")
-    assert memory._wait(store.finish_work("l", holder="h", key=row["key"], after=0, through=row["last_seq"]))
+    assert memory._wait(store.finish_work("worked", "l", holder="h", key=row["key"], after=0, through=row["last_seq"]))
     assert memory.stats()["due"] == 1
     assert memory.drain().counts["tokens"] == 1
     assert memory.stats()["due"] == 0
@@ -106,10 +107,10 @@ def test_a_rebuild_in_the_middle_of_the_work_is_not_lost(open_memory: Open) -> N
     memory.drain()
     memory.add("trip", "user", "second")
     store = memory._engine._store
-    (row,) = memory._wait(store.due(after=0, limit=10))
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
     memory._wait(store.rewind(Principal("local")))
     assert not memory._wait(
-        store.finish_work("l", holder="h", key=row["key"], after=row["worked_seq"], through=row["last_seq"])
+        store.finish_work("worked", "l", holder="h", key=row["key"], after=row["cursor"], through=row["last_seq"])
     )
     assert memory.drain().counts["tokens"] == 2
 
@@ -131,17 +132,20 @@ def test_rebuild_makes_the_same_rows_again(open_memory: Open) -> None:
         sara.rebuild(conversation="nowhere")
 
 
-def test_a_new_analyser_makes_all_words_anew(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_analyser_makes_all_words_anew(location: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     first = open_memory()
     first.add("trip", "user", "hello there")
     first.drain()
     first.close()
-    monkeypatch.setattr(analysis, "VERSION", analysis.VERSION + 1)
+    monkeypatch.setattr(entries, "VERSION", entries.VERSION + 1)
     monkeypatch.setattr(analysis, "words", lambda text: ["changed"])
+    monkeypatch.setattr(analysis, "query_words", lambda text: ["changed"])
     second = open_memory()
+    assert "bm25" in second.recall("anything")[0].why  # by the new words, though the old ones are still stored
+    assert stored_entries(location) != {("trip", 1): entries.encode("hello there", None)}
     assert second.drain().counts["words"] == 1
-    engine = second._engine
-    assert len(second._wait(engine._store.search(engine._principal, "anything"))) == 1
+    assert stored_entries(location) == {("trip", 1): entries.encode("hello there", None)}
+    assert "bm25" in second.recall("anything")[0].why
     assert not second.drain().counts.get("words")
 
 
@@ -150,14 +154,18 @@ def test_a_failing_chore_is_named_and_tried_again(open_memory: Open) -> None:
     memory.add("trip", "user", "hello")
     engine = memory._engine
     chore = _Flaky()
-    worker = Worker(
-        engine._store, engine._clock, holder="h", chores=[chore], upkeep=[], lease=lambda: timedelta(seconds=9)
-    )
+    worker = _worker_of(engine, Track("worked", [chore]))
     done = memory._wait(worker.drain())
     assert (done.failed, done.complete) == ({"flaky": "provider_timeout"}, False)
     chore.well = True
     done = memory._wait(worker.drain())
     assert (done.counts["flaky"], done.failed, done.complete) == (1, {}, True)
+
+
+def _worker_of(engine: AsyncMemory, *tracks: Track) -> Worker:
+    return Worker(
+        engine._store, engine._clock, holder="h", tracks=tracks, upkeep=[], lease=lambda: timedelta(seconds=9)
+    )
 
 
 class _Flaky:
@@ -176,9 +184,7 @@ def test_an_unexpected_failure_of_one_conversation_does_not_stop_the_others(open
         memory.add(f"c{n}", "user", "hello")
     engine = memory._engine
     chore = _Bug()
-    worker = Worker(
-        engine._store, engine._clock, holder="h", chores=[chore], upkeep=[], lease=lambda: timedelta(seconds=9)
-    )
+    worker = _worker_of(engine, Track("worked", [chore]))
     done = memory._wait(worker.drain())
     assert (done.counts["bug"], done.failed, done.complete) == (39, {"bug": "unexpected"}, False)
 
@@ -196,8 +202,8 @@ def test_drain_waits_for_what_another_process_is_working_on(open_memory: Open) -
     memory = open_memory()
     memory.add("trip", "user", "hello")
     store, clock = memory._engine._store, memory._engine._clock
-    (row,) = memory._wait(store.due(after=0, limit=10))
-    name, until = f"conversation:{row['key']}", clock.now() + timedelta(seconds=60)
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    name, until = f"worked:{row['key']}", clock.now() + timedelta(seconds=60)
     assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
     release = threading.Timer(0.3, lambda: memory._wait(store.release_lease(name, holder="other")))
     release.start()
@@ -217,7 +223,7 @@ def test_drain_stops_when_its_time_is_up(memory: Memory) -> None:
 
 def test_the_async_face_works_alike(location: str) -> None:
     async def scenario() -> None:
-        async with AsyncMemory(location) as memory:
+        async with AsyncMemory(location, embedder=FakeEmbedder()) as memory:
             stored = await asyncio.gather(*(memory.add("trip", "user", f"hello {n}") for n in range(20)))
             assert sorted(m.seq for m in stored) == list(range(1, 21))
             assert (await memory.drain()).complete
@@ -228,7 +234,7 @@ def test_the_async_face_works_alike(location: str) -> None:
 
 def test_worker_until_told_to_stop(location: str) -> None:
     async def scenario() -> None:
-        async with AsyncMemory(location, worker=False) as memory:
+        async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as memory:
             await memory.add("trip", "user", "hello")
             stop = asyncio.Event()
             task = asyncio.create_task(memory.work_until(stop))

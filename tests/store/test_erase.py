@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
 import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect import InvalidInput, Memory, NotFound
-from recollect.core import analysis
+from recollect.core import entries
 from recollect.sql.sqlite_file import blocks
+from recollect.testing import FakeEmbedder
+from tables import ask, stored_entries, stored_vectors
 
 Open = Callable[..., Memory]
 
@@ -41,7 +42,7 @@ def test_an_erased_conversation_takes_everything_with_it(memory: Memory) -> None
     memory.drain()
     receipt = memory.erase(conversation="trip")
     assert receipt.counts == {
-        "conversations": 1, "messages": 5, "full_text": 5, "token_counts": 5, "settings": 0,
+        "conversations": 1, "messages": 5, "entries": 5, "vectors": 5, "token_counts": 5, "settings": 0, "recalls": 0,
     }  # fmt: skip
     assert receipt.scope == {"conversation": "trip"}
     assert (receipt.remaining, receipt.pending) == (0, False)
@@ -52,8 +53,11 @@ def test_an_erased_conversation_takes_everything_with_it(memory: Memory) -> None
 
 def test_one_message_can_be_erased_and_its_place_stays_empty(memory: Memory) -> None:
     memory.add_many("trip", [{"role": "user", "content": str(n), "id": f"m{n}"} for n in range(1, 4)])
+    memory.drain()
     receipt = memory.erase(message="m2")
-    assert receipt.counts["messages"] == 1
+    assert receipt.counts == {
+        "conversations": 0, "messages": 1, "entries": 1, "vectors": 1, "token_counts": 1, "settings": 0, "recalls": 0,
+    }  # fmt: skip
     assert [m.seq for m in memory.history("trip")] == [1, 3]
     assert memory.add("trip", "user", "next").seq == 4
     (trip,) = memory.conversations()
@@ -75,9 +79,13 @@ def test_a_day_is_a_local_date_of_each_conversation(memory: Memory) -> None:
     memory.add("riyadh", "user", "start")
     memory.update_conversation("riyadh", zone="Asia/Riyadh")
     memory.add("riyadh", "user", "half past one at night", at="2026-11-14T22:30:00Z")
+    memory.drain()
     memory.add("utc", "user", "the evening before", at="2026-11-14T22:30:00Z")
+    memory.add("riyadh", "user", "not drained yet", at="2026-11-14T22:40:00Z")
     receipt = memory.erase(day="2026-11-15")
-    assert receipt.counts["messages"] == 1
+    assert receipt.counts == {
+        "conversations": 0, "messages": 2, "entries": 2, "vectors": 1, "token_counts": 1, "settings": 0, "recalls": 0,
+    }  # fmt: skip
     assert [m.content for m in memory.history("riyadh")] == ["start"]
     assert len(memory.history("utc")) == 1
 
@@ -95,12 +103,19 @@ def test_a_person_is_erased_whole_and_alone(open_memory: Open) -> None:
         memory.add("one", "user", "hello")
         memory.add("two", "user", "there")
         memory.change_settings(rag_token_budget=500)
+        for query in ("hello", "there", "hello"):
+            memory.recall(query)
+        memory.drain()
     receipt = sara.erase(person="sara")
-    assert (receipt.counts["conversations"], receipt.counts["settings"]) == (2, 1)
+    assert receipt.counts == {
+        "conversations": 2, "messages": 2, "entries": 2, "vectors": 2, "token_counts": 2, "settings": 1, "recalls": 3,
+    }  # fmt: skip
+    assert sara.metrics()["queries"] == 0
     assert sara.conversations() == []
     assert sara.settings().rag_token_budget == 1000
     assert len(omar.conversations()) == 2
     assert omar.settings().rag_token_budget == 500
+    assert omar.metrics()["queries"] == 3
 
 
 @pytest.mark.parametrize(
@@ -169,16 +184,6 @@ def test_no_byte_is_left_of_one_message_among_many(location: str, open_memory: O
     memory.erase(message="secret")
     assert copies_on_disk(location, "canarysecret") == 0
     assert len(memory.history("trip")) == 200
-
-
-@on_sqlite
-def test_the_scan_would_find_what_a_plain_delete_leaves(location: str, open_memory: Open, monkeypatch: Any) -> None:
-    """The proof has teeth: without the merge of the full text, words stay in the file."""
-    memory = open_memory()
-    monkeypatch.setattr("recollect.sql.sqlite.merge_full_text", lambda connection: None)
-    memory.add_many("trip", [{"role": "user", "content": f"zqcanary{n} hello"} for n in range(50)])
-    memory.erase(conversation="trip")
-    assert copies_on_disk(location, "zqcanary") > 0
 
 
 @on_sqlite
@@ -267,18 +272,18 @@ def _everything(memory: Memory) -> list[Any]:
     return [(c, memory.history(c.name)) for c in memory.conversations()]
 
 
-@on_sqlite
-def test_the_merge_of_full_text_keeps_every_other_word(location: str, open_memory: Open) -> None:
+def test_an_erase_takes_exactly_the_derived_rows_of_what_it_erased(location: str, open_memory: Open) -> None:
     memory = open_memory()
     for n in range(60):
-        memory.add(f"c{n % 3}", "user", f"word{n} shared text")
+        memory.add(f"c{n % 3}", "user", f"word{n} shared text", name="Sara")
+    memory.drain()
     memory.erase(conversation="c1")
-    connection = apsw.Connection(location)
-    connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, message_words, row)")
-    indexed = {row[0] for row in connection.execute("SELECT term FROM temp.vocabulary")}
-    connection.close()
-    kept = {word for c in ("c0", "c2") for m in memory.history(c) for word in analysis.words(m.content)}
-    assert {word for word in indexed if not word.startswith(("p", "c"))} == kept
+    memory.erase(message=memory.history("c2")[4].id)
+    kept = {(m.conversation, m.seq): m for name in ("c0", "c2") for m in memory.history(name)}
+    assert len(kept) == 39
+    assert stored_entries(location) == {key: entries.encode(m.content, m.name) for key, m in kept.items()}
+    assert stored_vectors(location).keys() == kept.keys()
+    assert ask(location, "SELECT count(*) FROM message_tokens") == [(39,)]
 
 
 def test_words_that_also_stand_in_a_title_are_not_counted_as_remaining(memory: Memory) -> None:
@@ -288,7 +293,7 @@ def test_words_that_also_stand_in_a_title_are_not_counted_as_remaining(memory: M
 
 
 def test_on_postgresql_an_erase_is_pending_while_an_older_transaction_sees_the_rows(pg: str) -> None:
-    with Memory(pg, worker=False) as memory, psycopg.connect(pg) as other:
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory, psycopg.connect(pg) as other:
         memory.add("trip", "user", "hello there, general")
         other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         assert other.execute("SELECT count(*) FROM messages").fetchone() == (1,)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable
-from recollect.testing import FakeClock
+from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
 
@@ -256,7 +256,7 @@ def test_closing_from_many_threads_at_once_is_quiet(open_memory: Open) -> None:
 
 def test_a_cancelled_call_leaves_the_memory_usable(location: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with AsyncMemory(location) as memory:
+        async with AsyncMemory(location, embedder=FakeEmbedder()) as memory:
             await memory.add("trip", "user", "first")
             for call in (memory.backup(tmp_path / "x.backup"), memory.add("trip", "user", "perhaps"), memory.check()):
                 task = asyncio.create_task(call)
@@ -302,7 +302,7 @@ def test_an_erase_through_a_link_names_the_real_files(tmp_path: Path) -> None:
 
 def test_the_sync_face_works_inside_a_running_event_loop(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with Memory(tmp_path / "f.db") as memory:
+        with Memory(tmp_path / "f.db", embedder=FakeEmbedder()) as memory:
             assert memory.add("a", "user", "hi").seq == 1
             assert memory.drain().complete
 
@@ -310,7 +310,7 @@ def test_the_sync_face_works_inside_a_running_event_loop(tmp_path: Path) -> None
 
 
 def test_an_async_memory_can_be_closed_from_a_later_loop(tmp_path: Path) -> None:
-    memory = AsyncMemory(tmp_path / "f.db")
+    memory = AsyncMemory(tmp_path / "f.db", embedder=FakeEmbedder())
     asyncio.run(memory.add("a", "user", "hi"))
     assert len(asyncio.run(memory.history("a"))) == 1
     asyncio.run(memory.close())

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from recollect import Memory, RecollectError
-from recollect.testing import FakeClock
+from recollect.core import analysis
+from recollect.testing import FakeClock, FakeEmbedder
 
 PEOPLE = st.sampled_from(["sara", "omar"])
 NAMES = st.sampled_from(["trip", "work", "سفر"])
@@ -42,7 +43,8 @@ class Parity(RuleBasedStateMachine):
         for place, location in self.places.items():
             key = (place, person)
             if key not in self.memories:
-                self.memories[key] = Memory(location, person=f"{person}-{self.tag}", worker=False, clock=self.clock)
+                fakes: dict[str, Any] = {"clock": self.clock, "embedder": FakeEmbedder()}
+                self.memories[key] = Memory(location, person=f"{person}-{self.tag}", worker=False, **fakes)
             try:
                 results.append(getattr(self.memories[key], call)(*args, **options))
             except RecollectError as error:
@@ -117,6 +119,26 @@ class Parity(RuleBasedStateMachine):
                 self.model[who, name] = kept
         assert receipt.counts["messages"] == gone
 
+    @rule(person=PEOPLE, name=st.none() | NAMES, query=TEXT, limit=st.integers(0, 4))
+    def recall(self, person: str, name: str | None, query: str, limit: int) -> None:
+        """Both rank alike, and only what the person said."""
+        found = self.both(person, "recall", query, conversation=name, limit=limit)
+        said = {(where, row["id"]) for (who, where), log in self.model.items() if who == person for row in log}
+        assert {(hit.conversation, hit.message_id) for hit in found} <= said
+        assert len(found) <= limit
+
+    @rule(person=PEOPLE, data=st.data())
+    def recall_what_was_said(self, person: str, data: st.DataObject) -> None:
+        """A message is found by its own words, at once."""
+        said = [(name, row) for (who, name), log in self.model.items() if who == person for row in log]
+        said = [(name, row) for name, row in said if analysis.words(row["content"])]
+        if said:
+            name, row = data.draw(st.sampled_from(said))
+            found = self.both(person, "recall", row["content"], conversation=name, limit=1000)
+            assert any(
+                (hit.conversation, hit.message_id, "bm25" in hit.why) == (name, row["id"], True) for hit in found
+            )
+
     @rule(person=PEOPLE)
     def stats(self, person: str) -> None:
         self.both(person, "drain")
@@ -135,6 +157,7 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, dict):
         own = {"files", "kept_elsewhere", "bytes", "complete"} | ({"id"} if "scope" in value else set())
         own |= {"counts"} if "failed" in value else set()
+        own |= {"metrics"} if "hits" in value else set()
         return {name: item for name, item in value.items() if name not in own}
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from recollect import Memory
 from recollect.core import analysis
 from recollect.core.text import storable
+from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)  # lone surrogates and NUL too
@@ -31,7 +33,8 @@ def both(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     """One memory on each database, for properties that compare them."""
     dsn = request.getfixturevalue("shared_pg")
     path = tmp_path_factory.mktemp("text") / "memory.db"
-    with Memory(path, worker=False) as here, Memory(dsn, worker=False) as there:
+    options: dict[str, Any] = {"worker": False, "clock": FakeClock(), "embedder": FakeEmbedder()}
+    with Memory(path, **options) as here, Memory(dsn, **options) as there:
         yield here, there
 
 
@@ -61,49 +64,61 @@ def test_any_string_round_trips_or_is_replaced_with_a_flag_alike_on_both(
 @example(content="node.js C++ what's up? AND OR NOT NEAR( \"* col:x ^ -y")
 @example(content="وزارة الوزارةُ إدارة ادارة")
 @example(content="東京タワー 한국어 ไทย हिन्दी")
+@example(content="snake_case camelCase v1.2.3 PROJ-123 main.py")
 def test_every_message_is_found_by_each_of_its_words_alike_on_both(both: tuple[Memory, Memory], content: str) -> None:
+    conversation, rankings = uuid.uuid4().hex, []
     for memory in both:
-        message = memory.add("words", "user", content)
-        for word in analysis.words(message.content)[:5]:
-            assert message in _search(memory, word, conversation="words", limit=10_000)
+        message = memory.add(conversation, "user", content, id="m")
+        memory.add(conversation, "user", "other things", id="other")
+        for word in [one for one in message.content.split() if analysis.words(one)][:5]:
+            assert ("m", True) in _found(memory, word, conversation)
+        hits = memory.recall(content, conversation=conversation)
+        rankings.append([(hit.message_id, hit.score, hit.why) for hit in hits if hit.conversation == conversation])
+    assert rankings[0] == rankings[1]
 
 
 HOSTILE = [
-    "'; DROP TABLE messages; --", '" OR 1=1', "message_words MATCH 'x'", "a NEAR/2 b", "body:x", "scope:p", "@c1", "*",
+    "'; DROP TABLE messages; --", '" OR 1=1', "entries MATCH 'x'", "a NEAR/2 b", "body:x", "scope:p", "@c1", "*",
     "^start", "x* y*", "(((", '"""', "{a b}", "-not", "+plus", "a AND", "\\", "%", "_", "🙂", "\u202e", "", " ", "NULL",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("query", HOSTILE)
 def test_no_query_is_read_as_syntax(memory: Memory, query: str) -> None:
-    memory.add("trip", "user", f"before {query} after")
-    memory.add("trip", "user", "nothing of the kind")
-    found = _search(memory, query)
-    assert len(found) == (1 if analysis.words(query) else 0)
+    memory.add("trip", "user", f"before {query} after", id="one")
+    memory.add("trip", "user", "nothing of the kind", id="two")
+    expected = {"one"} if analysis.words(query) else set()
+    assert {message for message, by_words in _found(memory, query) if by_words} == expected
+    assert len(memory.history("trip")) == 2
 
 
 @settings(max_examples=settings.default.max_examples * 5)  # 10,000 in the long lane
 @given(query=ANYTHING)
 def test_any_text_is_a_valid_query(both: tuple[Memory, Memory], query: str) -> None:
     for memory in both:
-        _search(memory, query, limit=5)
+        memory.add("asked", "user", "something to find", id="m")
+        assert len(memory.recall(query, conversation="asked", limit=5)) <= 5
 
 
-def test_search_finds_only_the_persons_own_words(open_memory: Open) -> None:
+def test_recall_finds_only_the_persons_own_words(open_memory: Open) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
-    sara.add("trip", "user", "peanuts")
-    assert _search(omar, "peanuts") == []
-    assert _search(omar, "peanuts", conversation="trip") == []
-    assert _search(omar, analysis.person_scope("sara")) == []
-    assert len(_search(sara, "Peanuts!")) == 1
+    sara.add("trip", "user", "peanuts", id="m")
+    assert _found(omar, "peanuts") == set()
+    assert _found(omar, "peanuts", "trip") == set()
+    assert _found(omar, "sara") == set()
+    assert _found(sara, "Peanuts!") == {("m", True)}
+    omar.add("trip", "user", "peanuts of omar", id="his")
+    assert _found(omar, "peanuts", "trip") == {("his", True)}
 
 
-def test_search_can_be_kept_to_one_conversation(memory: Memory) -> None:
-    memory.add("one", "user", "peanuts here")
-    memory.add("two", "user", "peanuts there")
-    assert [m.conversation for m in _search(memory, "peanuts", conversation="two")] == ["two"]
-    assert [m.conversation for m in _search(memory, "peanuts")] == ["two", "one"]
-    assert [m.conversation for m in _search(memory, "peanuts", limit=1)] == ["two"]
+def test_recall_keeps_to_a_conversation_that_has_enough_to_say_and_asks_others_if_it_has_not(memory: Memory) -> None:
+    for n in range(4):
+        memory.add("full", "user", f"peanuts here {n}")
+    memory.add("scant", "user", "peanuts there")
+    assert {hit.conversation for hit in memory.recall("peanuts", conversation="full")} == {"full"}
+    assert {hit.conversation for hit in memory.recall("peanuts", conversation="scant")} == {"full", "scant"}
+    assert len(memory.recall("peanuts")) == 5
+    assert len(memory.recall("peanuts", limit=1)) == 1
 
 
 def test_arabic_variants_are_one_word() -> None:
@@ -111,6 +126,7 @@ def test_arabic_variants_are_one_word() -> None:
     assert analysis.words("٣ أبريل") == ["3", "ابريل"]
 
 
-def _search(memory: Memory, text: str, **options: Any) -> list[Any]:
-    engine = memory._engine
-    return memory._wait(engine._store.search(engine._principal, text, **options))
+def _found(memory: Memory, text: str, conversation: str | None = None) -> set[tuple[str, bool]]:
+    """The messages that recall returns, each with whether its words had a part in it."""
+    hits = memory.recall(text, conversation=conversation, limit=1000)
+    return {(hit.message_id, not {"bm25", "code"}.isdisjoint(hit.why)) for hit in hits}

@@ -15,7 +15,9 @@ from recollect.cli.erase import erase
 from recollect.cli.files import backup, export, import_, restore
 from recollect.cli.log import add, conversations, history, stats
 from recollect.cli.options import command
+from recollect.cli.recall import context, metrics, recall, similar
 from recollect.cli.settings import settings
+from recollect.cli.tuning import bench, tune
 from recollect.cli.upkeep import doctor, rebuild, worker
 
 __all__ = ["app", "main"]
@@ -30,8 +32,8 @@ app = typer.Typer(
 )
 
 for function in (
-    add, history, conversations, stats, demo, import_, export, backup, restore, erase, rebuild, worker, settings,
-    doctor,
+    add, history, conversations, recall, context, similar, stats, metrics, demo, import_, export, backup, restore,
+    erase, rebuild, worker, tune, bench, settings, doctor,
 ):  # fmt: skip
     app.command(function.__name__.rstrip("_"))(command(function, db=DEMO_DATABASE if function is demo else None))
 

@@ -9,9 +9,10 @@ import sys
 from importlib import resources
 from typing import Final
 
-from recollect.cli.display import counted, note, out, show_json, show_messages, spinner
+from recollect.cli.display import counted, note, out, show_json, show_messages
 from recollect.cli.log import find_conversation, show_conversations, show_stats
 from recollect.cli.options import DEFAULT_DATABASE, Call
+from recollect.cli.work import catch_up
 from recollect.core import times
 
 DEMO_DATABASE: Final = "recollect-demo.db"
@@ -23,8 +24,7 @@ def demo(call: Call) -> None:
     packaged = resources.files("recollect").joinpath("demo", "trip.ndjson")
     with resources.as_file(packaged) as file, call.open() as memory:
         imported = memory.import_file(file)
-        with spinner("Doing the derived work"):
-            memory.drain()
+        catch_up(memory)
         about = find_conversation(memory, _CONVERSATION)
         found, said, totals = memory.conversations(), memory.history(_CONVERSATION), memory.stats()
     next_steps = _next_steps(call)
@@ -46,6 +46,7 @@ def _next_steps(call: Call) -> list[str]:
     who = "" if call.person == "local" else f" --person {shlex.quote(call.person)}"
     program = "recollect" if shutil.which("recollect") else os.path.relpath(sys.argv[0])
     return [
+        f'{program} recall "What can Sara not eat?" --limit 3{where}{who}',
         f"{program} history {_CONVERSATION} --limit 4{where}{who}",
         f'{program} add {_CONVERSATION} user "Please remind me of the dinner."{where}{who}',
         f"{program} doctor{where}{who}",

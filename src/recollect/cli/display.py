@@ -52,16 +52,17 @@ def show_json(value: object) -> None:
     out(json_module.dumps(plain(value), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
 
-def _console() -> Console:
+def console() -> Console:
     width = None if sys.stdout.isatty() else UNLIMITED
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
-def _print(console: Console, *items: Any) -> None:
+def show(*items: Any) -> None:
     """By way of a text, so that a closed pipe is met in one place and no line ends in blanks."""
-    with console.capture() as captured:
+    target = console()
+    with target.capture() as captured:
         for item in items:
-            console.print(item, soft_wrap=isinstance(item, Text) and not sys.stdout.isatty())
+            target.print(item, soft_wrap=isinstance(item, Text) and not sys.stdout.isatty())
     out("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -72,7 +73,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numb
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    _print(_console(), table)
+    show(table)
 
 
 def show_pairs(pairs: Sequence[tuple[str, object]]) -> None:
@@ -81,7 +82,7 @@ def show_pairs(pairs: Sequence[tuple[str, object]]) -> None:
     table.add_column(overflow="fold")
     for name, value in pairs:
         table.add_row(Text(name), _cell(value))
-    _print(_console(), table)
+    show(table)
 
 
 def _cell(value: object) -> Text:
@@ -111,7 +112,7 @@ def shown_time(moment: datetime | None, zone: tzinfo) -> str:
 
 def show_messages(messages: Sequence[Message], zone: tzinfo) -> None:
     """Each with a line about it, then what it says: wrapped on a terminal, as it is in a pipe, never cut."""
-    console = _console()
+    target = console()
     for message in messages:
         speaker = message.role if message.name is None else f"{message.role} ({line(message.name)})"
         head = Text.assemble(
@@ -119,14 +120,34 @@ def show_messages(messages: Sequence[Message], zone: tzinfo) -> None:
         )
         body = Text(clean(_said(message)))
         body.expand_tabs(8)
-        lines = body.wrap(console, console.width - len(INDENT)) if console.is_terminal else body.split("\n")
-        _print(console, head, *(Text(INDENT) + line for line in lines))
+        lines = body.wrap(target, target.width - len(INDENT)) if target.is_terminal else body.split("\n")
+        show(head, *(Text(INDENT) + line for line in lines))
 
 
 def _said(message: Message) -> str:
     calls = [call.get("function", call) for call in message.tool_calls or ()]
     shown = [f"[calls {json_module.dumps(call, ensure_ascii=False)}]" for call in calls]
     return "\n".join([message.content, *shown] if message.content or not shown else shown)
+
+
+def shortened(text: str, lines: int) -> list[Text]:
+    """A text as one paragraph: on a terminal cut to so many lines, in a pipe whole and on one line."""
+    target, body = console(), Text(" ".join(clean(text).split()))
+    if not target.is_terminal:
+        return [body]
+    wrapped = list(body.wrap(target, max(target.width - len(INDENT), 1)))
+    for one in wrapped:
+        one.rstrip()
+    if len(wrapped) > lines:
+        wrapped[lines - 1].truncate(max(target.width - len(INDENT) - 1, 1))
+        wrapped[lines - 1].append("…")
+    return wrapped[:lines]
+
+
+def bar(value: float, most: float, *, width: int = 24) -> str:
+    """A length for a number, to an eighth of a column."""
+    eighths = round(8 * width * value / most) if value > 0 and most > 0 else 0
+    return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8] if eighths % 8 else "")
 
 
 def show_done(done: Done, *, json: bool) -> None:
@@ -153,6 +174,17 @@ def spinner(label: str) -> Iterator[None]:
         return
     with Console(stderr=True, highlight=False).status(label):
         yield
+
+
+@contextmanager
+def count_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr; what it gives takes how much is done, and of how much."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import typer
 
 from recollect.cli.display import clean, counted, note, out, progress_bar, show_json, show_pairs, spinner, tell_missing
 from recollect.cli.options import Call, Exit, confirm
+from recollect.cli.work import catch_up
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import Imported
 from recollect.formats import FORMATS
@@ -124,7 +125,7 @@ def import_(
 
     It may be one of our own or of another program. The same file again adds nothing.
     """
-    with _readable(source) as file:
+    with readable(source) as file:
         if dry_run and call.file is not None and not call.file.exists():
             call = dataclasses.replace(call, db=":memory:")  # a dry run leaves no database behind
         with call.open() as memory:
@@ -132,8 +133,7 @@ def import_(
                 result = memory.import_file(file, format=format, dry_run=dry_run, progress=progress)
             _show_imported(result, dry_run=dry_run, json=call.json)
             if work and not dry_run:
-                with spinner("Doing the derived work"):
-                    done = memory.drain()
+                done = catch_up(memory)
                 tell_missing(done)
                 if not done.complete:
                     raise typer.Exit(Exit.DEGRADED)
@@ -142,7 +142,7 @@ def import_(
 
 
 @contextmanager
-def _readable(source: str) -> Iterator[Path]:
+def readable(source: str) -> Iterator[Path]:
     """The file; stdin is put into one that is gone afterwards."""
     if source != "-":
         if not Path(source).is_file():

@@ -62,7 +62,7 @@ def add(
     importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
 ) -> None:
     """Store one message, durably; prints its seq and id."""
-    text = _read_stdin() if content == "-" else content
+    text = read_stdin() if content == "-" else content
     extra = _parse_metadata(metadata)
     with call.open() as memory:
         stored = memory.add(
@@ -79,7 +79,7 @@ def add(
         out(f"{stored.seq} {stored.id}")
 
 
-def _read_stdin() -> str:
+def read_stdin() -> str:
     """All of stdin but its last line break, which shells put there. Bytes that are not UTF-8 are replaced later."""
     text = sys.stdin.buffer.read(CONTENT_LIMIT + 3).decode("utf-8", "surrogateescape")
     return text.removesuffix("\n").removesuffix("\r")

@@ -12,6 +12,7 @@ import typer
 from recollect.cli.display import note, out, show_done, show_json, show_pairs, show_table, spinner
 from recollect.cli.options import Call, Exit
 from recollect.cli.settings import list_settings, show_settings
+from recollect.cli.work import catch_up, watched
 from recollect.engine import AsyncMemory
 
 
@@ -54,8 +55,8 @@ def worker(
     SIGTERM or Ctrl-C ends it after the piece of work at hand.
     """
     if once:
-        with call.open() as memory, spinner("Working"):
-            done = memory.drain()
+        with call.open() as memory:
+            done = catch_up(memory)
         show_done(done, json=call.json)
         if not done.complete:
             raise typer.Exit(Exit.DEGRADED)
@@ -92,9 +93,9 @@ def rebuild(
 ) -> None:
     """Make what is derived from the log anew.
 
-    That is the full text and the token counts; the log itself is only read.
+    That is the words, the token counts and the vectors; the log itself is only read.
     """
-    with call.open(must_exist=True) as memory, spinner("Rebuilding"):
+    with call.open(must_exist=True) as memory, watched(memory, "Rebuilding"):
         done = memory.rebuild(conversation=conversation, everyone=everyone)
     show_done(done, json=call.json)
     if not done.complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -171,3 +171,75 @@ class Finding(Record):
     state: str
     detail: str
     fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour(Record):
+    """A message of the same turn as a hit."""
+
+    message_id: str
+    seq: int
+    role: str
+    text: str
+    at: datetime
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Record):
+    """Something recalled. `text` is the best passage of the message; the parts in `why` add up to `score`."""
+
+    message_id: str | None
+    conversation: str
+    seq: int | None
+    role: str
+    text: str
+    at: datetime
+    score: float
+    kind: str
+    why: dict[str, float]
+    name: str | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Record):
+    """Hits, best first; how they were found; and names of what failed meanwhile."""
+
+    hits: tuple[Hit, ...]
+    metrics: JsonObject
+    degraded: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Record):
+    """A prompt for a question: `messages` for any OpenAI-style API, the same as one `text`, and the reasons."""
+
+    messages: tuple[JsonObject, ...]
+    text: str
+    tokens: int
+    explain: JsonObject
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Similar(Record):
+    """An earlier question like the one asked, in another conversation."""
+
+    message_id: str
+    conversation: str
+    seq: int
+    text: str
+    at: datetime
+    age: str
+    similarity: float
+    answer: str | None = None

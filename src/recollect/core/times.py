@@ -10,21 +10,29 @@ from recollect.core.errors import InvalidInput
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_UNITS: Final = (
+    ("year", 31_557_600),
+    ("month", 2_629_800),
+    ("week", 604_800),
+    ("day", 86_400),
+    ("hour", 3600),
+    ("minute", 60),
+)
 EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 
-def parse_moment(value: object) -> datetime:
+def parse_moment(value: object, name: str = "at") -> datetime:
     """A datetime or ISO-8601 text; without an offset it stays naive until the conversation's zone is known."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise InvalidInput("invalid_time", "`at` is not an ISO-8601 time.") from None
+            raise InvalidInput("invalid_time", f"`{name}` is not an ISO-8601 time.") from None
     if not isinstance(value, datetime):
-        raise InvalidInput("invalid_time", "`at` must be a datetime or ISO-8601 text.")
+        raise InvalidInput("invalid_time", f"`{name}` must be a datetime or ISO-8601 text.")
     if not EARLIEST.year <= value.year < LATEST.year:
-        raise InvalidInput("time_out_of_range", f"`at` must lie from {EARLIEST.year} up to {LATEST.year}.")
+        raise InvalidInput("time_out_of_range", f"`{name}` must lie from {EARLIEST.year} up to {LATEST.year}.")
     return value
 
 
@@ -69,3 +77,20 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
     following = day + timedelta(days=1)
     end = datetime(following.year, following.month, following.day, tzinfo=info)
     return start.astimezone(UTC), end.astimezone(UTC)
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """How long ago, in words: "just now", "5 minutes ago", "2 days ago"."""
+    seconds = max(0, int((now - moment).total_seconds()))
+    for unit, length in (
+        ("year", 31_557_600),
+        ("month", 2_629_800),
+        ("week", 604_800),
+        ("day", 86_400),
+        ("hour", 3600),
+        ("minute", 60),
+    ):
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"

@@ -1,4 +1,4 @@
-"""The write path: drafts become messages with the next `seq`, and their words, inside one transaction.
+"""The write path: drafts become messages with the next `seq`, and their entries, inside one transaction.
 
 Requests of many callers are stored together, with a handful of statements for all of them: the rows go to the
 database as one JSON value, because a statement per row would cost more than the commit they share.
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from recollect.core import analysis, times
+from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Draft, Message, Principal
-from recollect.sql.driver import Driver, Row, Transaction
+from recollect.sql.driver import Row, Transaction
 from recollect.sql.rows import message_row, stored_message, to_message
 
 STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
@@ -21,13 +21,13 @@ STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Drafts (each with its words) for one conversation, and how to describe it if it must be created."""
+    """Drafts (each with its entry) for one conversation, and how to describe it if it must be created."""
 
     principal: Principal
     conversation: str
     about: About
     now: int
-    prepared: Sequence[tuple[Draft, list[str]]]
+    prepared: Sequence[tuple[Draft, bytes]]
 
     def lock(self, tx: Transaction) -> Row:
         """Find the conversation or create it; others cannot append to it until the transaction ends."""
@@ -43,11 +43,11 @@ class Request:
                 tags=to_json(self.about.tags),
                 zone=self.about.zone,
                 now=self.now,
-                words_version=analysis.VERSION,
+                words_version=entries.VERSION,
             )
 
 
-def append(tx: Transaction, driver: Driver, requests: Sequence[Request]) -> list[list[Appended]]:
+def append(tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
     """Store the drafts whose ids are not known yet; return for each request all of its messages as stored."""
     pages: dict[tuple[str, str], _Page] = {}
     # Two groups that lock the same conversations take them in the same order, so that neither waits for the other.
@@ -55,9 +55,9 @@ def append(tx: Transaction, driver: Driver, requests: Sequence[Request]) -> list
         name = (request.principal.person, request.conversation)
         if name not in pages:
             pages[name] = _Page(request, request.lock(tx))
-    results = [pages[one.principal.person, one.conversation].add(tx, driver, one) for one in requests]
+    results = [pages[one.principal.person, one.conversation].add(tx, one) for one in requests]
     save_messages(tx, [row for page in pages.values() for row in page.new])
-    save_words(tx, [row for page in pages.values() for row in page.words])
+    save_entries(tx, [row for page in pages.values() for row in page.entries])
     for page in pages.values():
         page.close(tx)
     return results
@@ -69,15 +69,14 @@ class _Page:
     def __init__(self, request: Request, row: Row) -> None:
         self._key, self._zone, self._seq = row["key"], row["zone"], row["last_seq"]
         self._name = request.conversation
-        self._scope = index_scope(request.principal, self._key)
         self._fresh: dict[str, Message] = {}
         self.new: list[Row] = []
-        self.words: list[Row] = []
+        self.entries: list[Row] = []
 
-    def add(self, tx: Transaction, driver: Driver, request: Request) -> list[Appended]:
+    def add(self, tx: Transaction, request: Request) -> list[Appended]:
         known = self._known(tx, [draft for draft, _ in request.prepared])
         result = []
-        for draft, words in request.prepared:
+        for draft, entry in request.prepared:
             there = known.get(draft.id) or self._fresh.get(draft.id)
             if there is not None:
                 result.append(Appended(there, created=False))
@@ -85,8 +84,9 @@ class _Page:
             self._seq += 1
             at = times.in_zone(draft.at, self._zone)
             message = self._fresh[draft.id] = stored_message(draft, self._name, self._seq, at)
-            self.new.append(message_row(message, self._key))
-            self.words.extend(word_rows(driver, words, scope=self._scope, key=self._key, seq=self._seq))
+            row = message_row(message, self._key)
+            self.new.append(row)
+            self.entries.append(entry_row(row, entry))
             result.append(Appended(message, created=True))
         return result
 
@@ -115,9 +115,9 @@ def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
         tx.run("insert_messages", rows=to_json(part))
 
 
-def save_words(tx: Transaction, rows: Sequence[Row]) -> None:
-    for part in _portions(rows, "body"):
-        tx.run("insert_words", rows=to_json(part))
+def save_entries(tx: Transaction, rows: Sequence[Row]) -> None:
+    for part in _portions(rows, "words"):
+        tx.run("insert_entries", rows=to_json(part))
 
 
 def _portions(rows: Sequence[Row], text: str) -> Iterator[list[Row]]:
@@ -133,12 +133,7 @@ def _portions(rows: Sequence[Row], text: str) -> Iterator[list[Row]]:
         yield portion
 
 
-def index_scope(principal: Principal, key: int) -> str:
-    return f"{analysis.person_scope(principal.person)} {analysis.conversation_scope(key)}"
-
-
-def word_rows(driver: Driver, words: Sequence[str], *, scope: str, key: int, seq: int) -> list[Row]:
-    return [
-        {"key": key, "seq": seq, "scope": scope, "part": part, "body": body}
-        for part, body in enumerate(driver.word_parts(words))
-    ]
+def entry_row(message: Row, entry: bytes) -> Row:
+    """What recall reads of a message, as it travels to the database."""
+    role = entries.ROLE_NUMBERS[message["role"]]
+    return {"key": message["key"], "seq": message["seq"], "at": message["at"], "role": role, "words": entry.hex()}

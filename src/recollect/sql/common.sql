@@ -47,6 +47,8 @@ ORDER BY m.seq LIMIT :limit;
 -- name: count_rows
 SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversations,
        (SELECT count(*) FROM conversations WHERE person = :person AND worked_seq < last_seq) AS due,
+       (SELECT count(*) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
+        WHERE o.person = :person AND v.embedder_key = (SELECT max(key) FROM embedders)) AS embedded,
        count(*) AS messages,
        COALESCE(sum(m.replaced), 0) AS replaced,
        COALESCE(sum(octet_length(m.content)), 0) AS text_bytes,
@@ -63,15 +65,12 @@ SELECT m.role, count(*) AS messages
 FROM conversations c JOIN messages m ON m.conversation_key = c.key
 WHERE c.person = :person GROUP BY m.role ORDER BY m.role;
 
--- Erasing. The full text, token counts and whatever later issues derive go by cascade or trigger.
+-- Erasing. Entries, vectors and token counts go with their messages, by cascade.
 
 -- name: find_messages
-SELECT m.key, m.conversation_key, m.content
+SELECT m.key, m.conversation_key, m.seq, m.content
 FROM messages m JOIN conversations c ON c.key = m.conversation_key
 WHERE c.person = :person AND m.id = :id AND (CAST(:conversation AS TEXT) IS NULL OR c.name = :conversation);
-
--- name: tokens_of
-SELECT message_key FROM message_tokens WHERE message_key = :key;
 
 -- name: lock_conversation_key
 -- Makes an append to this conversation wait until the erase is over, on databases that lock rows.
@@ -91,9 +90,14 @@ DELETE FROM messages WHERE key = :key;
 DELETE FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop;
 
 -- name: count_between
-SELECT count(*) AS messages, count(t.message_key) AS tokens
-FROM messages m LEFT JOIN message_tokens t ON t.message_key = m.key
-WHERE m.conversation_key = :key AND m.at >= :start AND m.at < :stop;
+SELECT count(*) AS messages, count(e.seq) AS entries, count(t.message_key) AS token_counts,
+       CAST(COALESCE(sum((
+           SELECT count(*) FROM vectors v WHERE v.conversation_key = m.conversation_key AND v.seq = m.seq
+       )), 0) AS BIGINT) AS vectors
+FROM messages m
+LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
+LEFT JOIN message_tokens t ON t.message_key = m.key
+WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop;
 
 -- name: recount_conversation
 UPDATE conversations
@@ -138,8 +142,13 @@ DELETE FROM settings WHERE person = :person AND name = :name;
 
 -- name: due_conversations
 -- system: the worker serves everyone; each conversation is then worked on as its own person
-SELECT key, person, name, last_seq, worked_seq, words_version FROM conversations
+SELECT key, person, name, last_seq, worked_seq AS cursor, words_version FROM conversations
 WHERE worked_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
+
+-- name: unembedded_conversations
+-- system: see due_conversations
+SELECT key, person, name, last_seq, embedded_seq AS cursor, words_version FROM conversations
+WHERE embedded_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 
 -- name: outdate_words
 -- system: a new analyser outdates everyone's words
@@ -149,17 +158,34 @@ UPDATE conversations SET worked_seq = 0 WHERE words_version <> :version AND work
 -- system: only moves a cursor, and only if nobody moved it since
 UPDATE conversations SET worked_seq = :through WHERE key = :key AND worked_seq = :after;
 
+-- name: mark_embedded
+-- system: see mark_worked
+UPDATE conversations SET embedded_seq = :through WHERE key = :key AND embedded_seq = :after;
+
 -- name: mark_words
 -- system: only notes which analyser made the words
 UPDATE conversations SET words_version = :version WHERE key = :key;
 
+-- name: delete_entries
+DELETE FROM entries WHERE conversation_key = :key AND seq > :after AND seq <= :through;
+
+-- name: delete_all_entries
+-- system: rebuild for all people, on the operator's word
+DELETE FROM entries;
+
+-- name: messages_without_entry
+-- system: a check of the whole index; conversations whose entries are still to be made do not count
+SELECT count(*) AS n FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
+WHERE e.seq IS NULL AND c.worked_seq >= m.seq;
+
 -- name: rewind_conversations
-UPDATE conversations SET worked_seq = 0, words_version = 0
+UPDATE conversations SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
 
 -- name: rewind_everything
 -- system: rebuild for all people, on the operator's word
-UPDATE conversations SET worked_seq = 0, words_version = 0;
+UPDATE conversations SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL;
 
 -- name: delete_tokens
 DELETE FROM message_tokens WHERE message_key IN (
@@ -178,6 +204,83 @@ LEFT JOIN message_tokens t ON t.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
   AND t.message_key IS NULL
 ORDER BY m.seq;
+
+-- Recall.
+
+-- name: scope_conversations
+SELECT key, name, zone, created_at, last_seq, messages, words_version, embedder_key, embedded_seq
+FROM conversations
+WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+ORDER BY key;
+
+-- name: scope_state
+-- Changes with every message, vector and erase: sums of numbers that only grow, or whose rows have keys of their own.
+SELECT count(*) AS conversations, COALESCE(sum(key), 0) AS keys, COALESCE(sum(last_seq), 0) AS last_seqs,
+       COALESCE(sum(messages), 0) AS messages, COALESCE(sum(embedded_seq), 0) AS embedded,
+       COALESCE(sum(embedder_key), 0) AS embedders, COALESCE(sum(created_at), 0) AS created,
+       COALESCE(sum(words_version), 0) AS words,
+       (SELECT value FROM settings WHERE person = '' AND name = 'epoch') AS epoch
+FROM conversations WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
+
+-- name: messages_after
+-- For conversations whose entries are not made yet.
+SELECT seq, at, role, name, content FROM messages WHERE conversation_key = :key AND seq > :after ORDER BY seq;
+
+-- name: unembedded_messages
+SELECT m.seq, m.name, m.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
+WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through AND v.seq IS NULL
+ORDER BY m.seq;
+
+-- name: newest_embedder
+-- system: which embedder is in force says nothing about anybody
+SELECT key, name, dimensions, passages FROM embedders ORDER BY key DESC LIMIT 1;
+
+-- name: every_embedder
+-- system: see newest_embedder
+SELECT key, name, dimensions, passages FROM embedders ORDER BY key;
+
+-- name: insert_embedder
+-- system: see newest_embedder
+INSERT INTO embedders (name, dimensions, passages, since) VALUES (:name, :dimensions, :passages, :now);
+
+-- name: outdate_vectors
+-- system: a new embedder outdates everyone's vectors; they serve until the new ones are complete
+UPDATE conversations SET embedded_seq = 0 WHERE embedded_seq > 0;
+
+-- name: skip_vectors
+-- system: see outdate_vectors; what is older than the embedder stays without vectors
+UPDATE conversations SET embedded_seq = last_seq;
+
+-- name: serve_vectors
+-- system: only notes whose vectors are complete
+UPDATE conversations SET embedder_key = :embedder WHERE key = :key;
+
+-- name: delete_other_vectors
+DELETE FROM vectors WHERE conversation_key = :key AND embedder_key <> :embedder;
+
+-- name: delete_vectors
+DELETE FROM vectors WHERE conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: delete_all_vectors
+-- system: see rewind_everything
+DELETE FROM vectors;
+
+-- name: insert_recall
+INSERT INTO recalls (person, at, metrics) VALUES (:person, :at, :metrics);
+
+-- name: recalls_since
+SELECT at, metrics FROM recalls WHERE person = :person AND at >= :since ORDER BY at, key LIMIT :limit;
+
+-- name: delete_recalls
+DELETE FROM recalls WHERE person = :person;
+
+-- name: forget_recalls
+-- system: metrics are kept for 30 days, everyone's
+DELETE FROM recalls WHERE at < :before;
 
 -- Leases.
 

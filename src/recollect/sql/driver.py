@@ -64,14 +64,6 @@ class Driver(Protocol):
         """Like a write job, but items that wait at the same time may be handled by one call of the handler."""
         ...
 
-    def match(self, scopes: Sequence[str], words: Sequence[str]) -> str:
-        """A full-text expression: all of the scopes, any of the words."""
-        ...
-
-    def word_parts(self, words: Sequence[str]) -> list[str]:
-        """The words as the index takes them: space-separated, in as many parts as one entry's size asks for."""
-        ...
-
     def purge(self) -> Future[Purged]:
         """Make sure that deleted rows are gone from the files too, as far as this database can."""
         ...

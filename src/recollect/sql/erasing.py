@@ -1,6 +1,6 @@
 """Deleting inside one transaction: what goes, how many rows of what, and samples to search the files for.
 
-Full text, token counts and everything else derived go with their messages, by cascade or trigger.
+Entries, vectors and token counts go with their messages, by cascade; a person's settings and metrics by their name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from recollect.sql.driver import Transaction
 
 SAMPLES: Final = 16
 ALWAYS: Final = 2**62
+COUNTED: Final = ("conversations", "messages", "entries", "vectors", "token_counts", "settings", "recalls")
 
 
 def no_conversation(name: str) -> NotFound:
@@ -26,7 +27,7 @@ class Erasing:
 
     def __init__(self, tx: Transaction, principal: Principal) -> None:
         self._tx, self._person = tx, principal.person
-        self.counts = dict.fromkeys(("conversations", "messages", "full_text", "token_counts", "settings"), 0)
+        self.counts = dict.fromkeys(COUNTED, 0)
         self.samples: list[str] = []
 
     def message(self, id: str, conversation: str | None) -> None:
@@ -38,13 +39,12 @@ class Erasing:
                 "ambiguous_message",
                 f"{len(rows)} conversations have a message {id!r}: name the conversation.",
             )
-        self._tx.run("lock_conversation_key", key=rows[0]["conversation_key"])
+        key, seq = rows[0]["conversation_key"], rows[0]["seq"]
+        self._tx.run("lock_conversation_key", key=key)
         self.samples.append(rows[0]["content"])
-        self.counts["token_counts"] += len(self._tx.all("tokens_of", key=rows[0]["key"]))
+        self._count(key, first=seq, last=seq)
         self._tx.run("delete_message", key=rows[0]["key"])
-        self.counts["messages"] += 1
-        self.counts["full_text"] += 1
-        self._tx.run("recount_conversation", key=rows[0]["conversation_key"])
+        self._tx.run("recount_conversation", key=key)
 
     def day(self, day: date, conversation: str | None) -> None:
         found = self._tx.all("describe_conversations", person=self._person, conversation=conversation)
@@ -71,6 +71,7 @@ class Erasing:
             self._tx.run("lock_conversation_key", key=row["key"])
             self._whole(row["key"])
         self.counts["settings"] += self._tx.run("delete_settings", person=self._person)
+        self.counts["recalls"] += self._tx.run("delete_recalls", person=self._person)
 
     def _whole(self, key: int) -> None:
         self._sample(key, -ALWAYS, ALWAYS)
@@ -78,11 +79,13 @@ class Erasing:
         self.counts["conversations"] += 1
 
     def _sample(self, key: int, start: int, stop: int) -> None:
-        counted = self._tx.one("count_between", key=key, start=start, stop=stop)
-        if counted is not None:
-            self.counts["messages"] += counted["messages"]
-            self.counts["full_text"] += counted["messages"]
-            self.counts["token_counts"] += counted["tokens"]
+        self._count(key, start=start, stop=stop)
         if len(self.samples) < SAMPLES:
             rows = self._tx.all("sample_content", key=key, start=start, stop=stop, limit=SAMPLES)
             self.samples.extend(row["content"] for row in rows)
+
+    def _count(self, key: int, *, first: int = 0, last: int = ALWAYS, start: int = -ALWAYS, stop: int = ALWAYS) -> None:
+        """What of a conversation lies between two places and two moments, row by row."""
+        counted = self._tx.one("count_between", key=key, first=first, last=last, start=start, stop=stop)
+        for name, count in (counted or {}).items():
+            self.counts[name] += int(count)

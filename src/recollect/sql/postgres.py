@@ -30,7 +30,6 @@ from recollect.sql.together import Together
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 8
-_PART_WORDS: Final = 2000  # of at most 64 characters: far below the 1 MB that a tsvector holds
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
 _READING: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
@@ -208,18 +207,6 @@ class PostgresDriver:
         job = self._checked(lambda tx: handler(tx, items))
         return self._on_connection(lambda connection: self._run(connection, _WRITING, job))
 
-    # Full text
-
-    def match(self, scopes: Sequence[str], words: Sequence[str]) -> str:
-        asked = " | ".join(f"'{word}'" for word in words)
-        return " & ".join([*(f"'{scope}'" for scope in scopes), f"({asked})"])
-
-    def word_parts(self, words: Sequence[str]) -> list[str]:
-        distinct = list(dict.fromkeys(words))
-        if len(distinct) <= _PART_WORDS:
-            return [" ".join(distinct)]
-        return [" ".join(distinct[i : i + _PART_WORDS]) for i in range(0, len(distinct), _PART_WORDS)]
-
     # Upkeep
 
     def purge(self) -> Future[Purged]:
@@ -228,7 +215,7 @@ class PostgresDriver:
     def _purge(self, connection: Connection) -> Purged:
         """Vacuum, and see whether some transaction is old enough to see the deleted rows still."""
         now = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
-        for table in ("message_words", "message_tokens", "messages", "conversations", "settings"):
+        for table in ("entries", "vectors", "recalls", "message_tokens", "messages", "conversations", "settings"):
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
         held = connection.execute(
             "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
@@ -283,7 +270,7 @@ class PostgresDriver:
                     target.run("lock_everything")
                     if save_to is not None:
                         _write_out(target, save_to)
-                    file.read(lambda there: copy_log(there, target, self)).result()
+                    file.read(lambda there: copy_log(there, target)).result()
 
                 self._run(connection, _WRITING, self._checked(copy))
             finally:
@@ -296,7 +283,7 @@ def _write_out(source: Transaction, target: str) -> None:
         file = SqliteDriver(draft, readers=0)
         file.open(0)
         try:
-            file.write(lambda there: copy_log(source, there, file)).result()
+            file.write(lambda there: copy_log(source, there)).result()
             file.settle()
         finally:
             file.close()

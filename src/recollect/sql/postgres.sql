@@ -22,25 +22,19 @@ FROM json_to_recordset(CAST(:rows AS json)) AS r (
     tool_calls TEXT, tool_call_id TEXT, metadata TEXT, importance DOUBLE PRECISION, replaced BIGINT
 );
 
--- name: insert_words
+-- name: insert_entries
 -- :rows is a JSON array of objects with the :key of a locked conversation.
-INSERT INTO message_words (message_key, part, body)
-SELECT m.key, r.part, array_to_tsvector(string_to_array(r.scope, ' ') || string_to_array(r.body, ' '))
-FROM json_to_recordset(CAST(:rows AS json)) AS r (key BIGINT, seq BIGINT, part INTEGER, scope TEXT, body TEXT)
-JOIN messages m ON m.conversation_key = r.key AND m.seq = r.seq;
-
--- name: delete_words
-DELETE FROM message_words WHERE message_key IN (
-    SELECT key FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through
-);
-
--- name: delete_all_words
--- system: rebuild for all people, on the operator's word
-TRUNCATE message_words;
+INSERT INTO entries (conversation_key, seq, at, role, words)
+SELECT r.key, r.seq, r.at, r.role, decode(r.words, 'hex')
+FROM json_to_recordset(CAST(:rows AS json)) AS r (key BIGINT, seq BIGINT, at BIGINT, role SMALLINT, words TEXT);
 
 -- name: lock_everything
 -- system: a restore replaces the whole log; nobody may write meanwhile
 LOCK TABLE conversations, messages, settings IN EXCLUSIVE MODE;
+
+-- name: lock_embedders
+-- system: two that begin at once with the same embedder must not both take it for a new one
+LOCK TABLE embedders IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: save_tokens
 -- The message may be erased at this very moment: wait for that, or keep it until we are through.
@@ -48,22 +42,30 @@ INSERT INTO message_tokens (message_key, counter, tokens)
 SELECT key, CAST(:counter AS TEXT), CAST(:tokens AS BIGINT) FROM messages WHERE key = :key FOR KEY SHARE
 ON CONFLICT (message_key) DO NOTHING;
 
--- name: search_words
-SELECT m.*, c.name AS conversation
-FROM (SELECT DISTINCT message_key AS key FROM message_words
-      WHERE body @@ CAST(:match AS tsquery) ORDER BY message_key DESC LIMIT :limit) hit
-JOIN messages m ON m.key = hit.key JOIN conversations c ON c.key = m.conversation_key
-WHERE c.person = :person ORDER BY m.key DESC;
+-- name: entries_after
+-- :cursors is a JSON array of [:key of a conversation of the person, seq].
+SELECT e.conversation_key, e.seq, e.at, e.role, e.words
+FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN entries e ON e.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND e.seq > CAST(k.value ->> 1 AS BIGINT)
+ORDER BY e.conversation_key, e.seq;
 
--- name: words_without_message
--- system: a check of the whole index
-SELECT count(*) AS n FROM message_words w LEFT JOIN messages m ON m.key = w.message_key WHERE m.key IS NULL;
+-- name: vectors_between
+-- :cursors is a JSON array of [:key of a conversation of the person, after, through, embedder].
+SELECT v.conversation_key, v.seq, v.vectors
+FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN vectors v ON v.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND v.seq > CAST(k.value ->> 1 AS BIGINT)
+ AND v.seq <= CAST(k.value ->> 2 AS BIGINT) AND v.embedder_key = CAST(k.value ->> 3 AS BIGINT)
+ORDER BY v.conversation_key, v.seq;
 
--- name: messages_without_words
--- system: a check of the whole index
-SELECT count(*) AS n FROM messages m WHERE NOT EXISTS (SELECT 1 FROM message_words w WHERE w.message_key = m.key);
+-- name: messages_at
+-- :cursors is a JSON array of [:key of a conversation of the person, seq].
+SELECT m.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN messages m ON m.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND m.seq = CAST(k.value ->> 1 AS BIGINT);
+
+-- name: save_vectors
+-- The message may have been erased since it was read.
+INSERT INTO vectors (conversation_key, seq, embedder_key, vectors)
+SELECT conversation_key, seq, CAST(:embedder AS BIGINT), CAST(:vectors AS BYTEA) FROM messages WHERE conversation_key = :key AND seq = :seq FOR KEY SHARE
+ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 
 -- name: store_bytes
 -- system: the size of our tables
 SELECT CAST(COALESCE(sum(pg_total_relation_size(CAST(name AS regclass))), 0) AS BIGINT) AS bytes
-FROM unnest(ARRAY['conversations', 'messages', 'message_words', 'message_tokens']) AS name;
+FROM unnest(ARRAY['conversations', 'messages', 'message_tokens', 'entries', 'vectors', 'recalls']) AS name;

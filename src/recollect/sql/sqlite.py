@@ -33,7 +33,6 @@ from recollect.sql.sqlite_file import (
     copies_beside,
     copy_database,
     examine,
-    merge_full_text,
     overwrite,
     rewrite,
     snapshot,
@@ -220,16 +219,6 @@ class SqliteDriver:
                 retryable=False,
             )
 
-    # Full text
-
-    def match(self, scopes: Sequence[str], words: Sequence[str]) -> str:
-        held = [f'scope:"{scope}"' for scope in scopes]
-        asked = " OR ".join(f'"{word}"' for word in words)
-        return " AND ".join([*held, f"body:({asked})"])
-
-    def word_parts(self, words: Sequence[str]) -> list[str]:
-        return [" ".join(words)]
-
     # The file. These take long, so each runs on a thread and a connection of its own, as another process would.
 
     def purge(self) -> Future[Purged]:
@@ -237,10 +226,8 @@ class SqliteDriver:
 
     def _purge(self, connection: apsw.Connection) -> Purged:
         if self.path == ":memory:":
-            merge_full_text(connection)
             return Purged()
         try:
-            merge_full_text(connection)
             rewrite(connection)
             with self.guard.checkpointing():
                 gone = checkpoint(connection, "TRUNCATE", seconds=2.0)

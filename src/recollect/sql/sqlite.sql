@@ -16,21 +16,15 @@ SELECT value ->> 'key', value ->> 'seq', value ->> 'id', value ->> 'role', value
        value ->> 'tool_call_id', value ->> 'metadata', value ->> 'importance', value ->> 'replaced'
 FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
 
--- name: insert_words
+-- name: insert_entries
 -- :rows is a JSON array of objects with the :key of a locked conversation.
-INSERT INTO message_words (rowid, scope, body)
-SELECT m.key, r.value ->> 'scope', r.value ->> 'body'
-FROM jsonb_each(:rows) r
-JOIN messages m ON m.conversation_key = r.value ->> 'key' AND m.seq = r.value ->> 'seq';
+INSERT INTO entries (conversation_key, seq, at, role, words)
+SELECT value ->> 'key', value ->> 'seq', value ->> 'at', value ->> 'role', unhex(value ->> 'words')
+FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
 
--- name: delete_words
-DELETE FROM message_words WHERE rowid IN (
-    SELECT key FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through
-);
-
--- name: delete_all_words
--- system: rebuild for all people, on the operator's word
-INSERT INTO message_words (message_words) VALUES ('delete-all');
+-- name: lock_embedders
+-- system: the whole transaction holds the write lock already
+SELECT 1;
 
 -- name: save_tokens
 -- The message may have been erased since it was read.
@@ -38,20 +32,28 @@ INSERT INTO message_tokens (message_key, counter, tokens)
 SELECT key, :counter, :tokens FROM messages WHERE key = :key
 ON CONFLICT (message_key) DO NOTHING;
 
--- name: search_words
--- :match holds the person's own scope word, so only their rows can match.
-SELECT m.*, c.name AS conversation
-FROM (SELECT rowid AS key FROM message_words WHERE message_words MATCH :match ORDER BY rowid DESC LIMIT :limit) hit
-JOIN messages m ON m.key = hit.key JOIN conversations c ON c.key = m.conversation_key
-WHERE c.person = :person ORDER BY m.key DESC;
+-- name: entries_after
+-- :cursors is a JSON array of [:key of a conversation of the person, seq].
+SELECT e.conversation_key, e.seq, e.at, e.role, e.words
+FROM json_each(:cursors) k JOIN entries e ON e.conversation_key = k.value ->> 0 AND e.seq > k.value ->> 1
+ORDER BY e.conversation_key, e.seq;
 
--- name: words_without_message
--- system: a check of the whole index
-SELECT count(*) AS n FROM message_words_docsize d LEFT JOIN messages m ON m.key = d.id WHERE m.key IS NULL;
+-- name: vectors_between
+-- :cursors is a JSON array of [:key of a conversation of the person, after, through, embedder].
+SELECT v.conversation_key, v.seq, v.vectors
+FROM json_each(:cursors) k JOIN vectors v ON v.conversation_key = k.value ->> 0 AND v.seq > k.value ->> 1
+ AND v.seq <= k.value ->> 2 AND v.embedder_key = k.value ->> 3
+ORDER BY v.conversation_key, v.seq;
 
--- name: messages_without_words
--- system: a check of the whole index
-SELECT count(*) AS n FROM messages m LEFT JOIN message_words_docsize d ON d.id = m.key WHERE d.id IS NULL;
+-- name: messages_at
+-- :cursors is a JSON array of [:key of a conversation of the person, seq].
+SELECT m.* FROM json_each(:cursors) k JOIN messages m ON m.conversation_key = k.value ->> 0 AND m.seq = k.value ->> 1;
+
+-- name: save_vectors
+-- The message may have been erased since it was read.
+INSERT INTO vectors (conversation_key, seq, embedder_key, vectors)
+SELECT conversation_key, seq, :embedder, :vectors FROM messages WHERE conversation_key = :key AND seq = :seq
+ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 
 -- name: store_bytes
 -- system: the size of the file

@@ -25,7 +25,6 @@ SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 BLOCK: Final = 1024 * 1024
 ABANDONED: Final = 600  # seconds
-MERGE_PAGES: Final = 500
 WAL_WARNING: Final = 64 * 1024 * 1024
 
 
@@ -79,21 +78,6 @@ def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) 
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.05)
-
-
-def merge_full_text(connection: apsw.Connection) -> None:
-    """Rewrite the full-text segments without what was deleted.
-
-    FTS5 only marks deleted rows; their words stay in old segments until these are merged. Small steps, each with
-    a commit of its own, let writers of other processes in between.
-    """
-    pages = -MERGE_PAGES  # negative: begin by putting all segments in one line to be merged
-    while True:
-        before = connection.total_changes()
-        connection.execute("INSERT INTO message_words(message_words, rank) VALUES ('merge', ?)", (pages,))
-        if connection.total_changes() - before < 2:
-            return
-        pages = MERGE_PAGES
 
 
 def snapshot(connection: apsw.Connection, target: str, *, replace: bool = False) -> None:
@@ -222,7 +206,7 @@ def _number(connection: apsw.Connection, question: str) -> int:
 
 
 def examine(connection: apsw.Connection, path: str) -> list[Finding]:
-    return [_integrity(connection), _foreign_keys(connection), _full_text(connection), *_file(path)]
+    return [_integrity(connection), _foreign_keys(connection), *_file(path)]
 
 
 def _integrity(connection: apsw.Connection) -> Finding:
@@ -237,14 +221,6 @@ def _foreign_keys(connection: apsw.Connection) -> Finding:
     if not orphans:
         return Finding("references", "ok", "every row belongs to something")
     return Finding("references", "error", f"{orphans} rows belong to nothing", "recollect rebuild")
-
-
-def _full_text(connection: apsw.Connection) -> Finding:
-    try:
-        connection.execute("INSERT INTO message_words(message_words) VALUES ('integrity-check')")
-    except apsw.CorruptError as error:
-        return Finding("full text", "error", f"the index is damaged: {error}", "recollect rebuild --everyone")
-    return Finding("full text", "ok", "the index is sound")
 
 
 def _file(path: str) -> list[Finding]:

@@ -8,22 +8,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from recollect.core import analysis, times
+from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
-from recollect.sql.appending import Request, append, index_scope, save_words, word_rows
+from recollect.sql.appending import Request, append, entry_row, save_entries
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.rows import to_conversation, to_message
+from recollect.sql.scopes import Known, News, State, load_scope
 
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
+NOBODY: Final = ""  # whose settings are the database's own
 
 
 class SqlStore:
@@ -36,7 +39,7 @@ class SqlStore:
 
     async def open(self, now: datetime) -> None:
         await asyncio.to_thread(self._driver.open, times.to_micros(now))
-        await self._write(lambda tx: tx.run("outdate_words", version=analysis.VERSION))
+        await self._write(lambda tx: tx.run("outdate_words", version=entries.VERSION))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._driver.close)
@@ -74,14 +77,13 @@ class SqlStore:
         about: About | None = None,
     ) -> Future[list[Appended]]:
         """`append` without an event loop: the future resolves when the messages are durable."""
-        prepared = [(draft, analysis.words(draft.content)) for draft in drafts]
-
+        prepared = [(draft, entries.encode(draft.content, draft.name)) for draft in drafts]
         moment = times.to_micros(now)
         request = Request(principal, conversation, about or About(), moment, prepared)
         return self._driver.write_together(self._append, request)
 
     def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
-        return append(tx, self._driver, requests)
+        return append(tx, requests)
 
     async def history(
         self, principal: Principal, conversation: str, *, before: int | None = None, limit: int | None = None
@@ -137,26 +139,6 @@ class SqlStore:
             return row
 
         return to_conversation(await self._write(job))
-
-    async def search(
-        self, principal: Principal, text: str, *, conversation: str | None = None, limit: int = 20
-    ) -> list[Message]:
-        """Messages that hold any word of the text, newest first."""
-        words = list(dict.fromkeys(analysis.words(text)))[:64]
-        if not words or limit < 1:
-            return []
-
-        def job(tx: Transaction) -> list[Row]:
-            scopes = [analysis.person_scope(principal.person)]
-            if conversation is not None:
-                row = tx.one("get_conversation", person=principal.person, conversation=conversation)
-                if row is None:
-                    return []
-                scopes.append(analysis.conversation_scope(row["key"]))
-            match = self._driver.match(scopes, words)
-            return tx.all("search_words", person=principal.person, match=match, limit=limit)
-
-        return [to_message(row, row["conversation"]) for row in await self._read(job)]
 
     async def stats(self, principal: Principal) -> JsonObject:
         def job(tx: Transaction) -> JsonObject:
@@ -254,36 +236,36 @@ class SqlStore:
 
     # Derived work
 
-    async def due(self, *, after: int, limit: int) -> list[Row]:
-        return await self._read(lambda tx: tx.all("due_conversations", after=after, limit=limit))
+    async def due(self, track: str, *, after: int, limit: int) -> list[Row]:
+        """Conversations with messages above the cursor of a track (worked, embedded)."""
+        return await self._read(lambda tx: tx.all(_DUE[track], after=after, limit=limit))
 
-    async def finish_work(self, lease: str, *, holder: str, key: int, after: int, through: int) -> bool:
-        """Move the cursor of derived work, unless somebody else moved it, and let go of the lease."""
+    async def finish_work(self, track: str, lease: str, *, holder: str, key: int, after: int, through: int) -> bool:
+        """Move the track's cursor, unless somebody else moved it, and let go of the lease.
+
+        The cursor of vectors moves with the vectors themselves: another embedder may come into force meanwhile.
+        """
 
         def job(tx: Transaction) -> bool:
             tx.run("release_lease", name=lease, holder=holder)
-            return bool(tx.run("mark_worked", key=key, after=after, through=through))
+            return track == "worked" and bool(tx.run("mark_worked", key=key, after=after, through=through))
 
         return await self._write(job)
 
     async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int) -> int:
-        """Make the words of a stretch of a conversation anew; in one transaction, so that each is always found."""
+        """Make the entries of a stretch of a conversation anew; in one transaction, so that each is always found."""
 
         def job(tx: Transaction) -> int:
             row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
             if row is None:
                 return 0
-            key, scope = row["key"], index_scope(principal, row["key"])
-            tx.run("delete_words", key=key, after=after, through=through)
-            limit = through - after
+            key, limit = row["key"], through - after
+            tx.run("delete_entries", key=key, after=after, through=through)
             page = tx.all("page", person=principal.person, conversation=conversation, after=after, limit=limit)
-            found = [(message["seq"], analysis.words(message["content"])) for message in page]
-            made = [
-                word_rows(self._driver, words, scope=scope, key=key, seq=seq) for seq, words in found if seq <= through
-            ]
-            save_words(tx, [words for rows in made for words in rows])
+            made = [message | {"key": key} for message in page if message["seq"] <= through]
+            save_entries(tx, [entry_row(one, entries.encode(one["content"], one["name"])) for one in made])
             if through >= row["last_seq"]:
-                tx.run("mark_words", key=key, version=analysis.VERSION)
+                tx.run("mark_words", key=key, version=entries.VERSION)
             return len(made)
 
         return await self._write(job)
@@ -303,16 +285,18 @@ class SqlStore:
             if conversation is not None and tx.one("get_conversation", **scope) is None:
                 raise no_conversation(conversation)
             tx.run("delete_tokens", **scope)
+            tx.run("delete_vectors", **scope)
             tx.run("rewind_conversations", **scope)
 
         await self._write(job)
 
     async def rewind_everything(self) -> None:
-        """For all people, and even if the full-text index is damaged."""
+        """For all people, even where derived rows are damaged."""
 
         def job(tx: Transaction) -> None:
-            tx.run("delete_all_words")
+            tx.run("delete_all_entries")
             tx.run("delete_all_tokens")
+            tx.run("delete_all_vectors")
             tx.run("rewind_everything")
 
         await self._write(job)
@@ -324,6 +308,113 @@ class SqlStore:
     async def release_lease(self, name: str, *, holder: str) -> None:
         await self._write(lambda tx: tx.run("release_lease", name=name, holder=holder))
 
+    # Vectors
+
+    async def use_embedder(
+        self, name: str, dimensions: int, *, passages: int, now: datetime, backfill: bool = True
+    ) -> int:
+        """The key of this embedder, which is in force from now on. Another one's vectors are then outdated.
+
+        Without `backfill` only messages that come from now on get vectors.
+        """
+        asked = {"name": name, "dimensions": dimensions, "passages": passages}
+
+        def job(tx: Transaction) -> int:
+            tx.run("lock_embedders")
+            newest = tx.one("newest_embedder")
+            if newest is not None and asked.items() <= newest.items():
+                return int(newest["key"])
+            tx.run("insert_embedder", **asked, now=times.to_micros(now))
+            tx.run("outdate_vectors" if backfill else "skip_vectors")
+            made = tx.one("newest_embedder")
+            assert made is not None  # noqa: S101 - inserted in this transaction
+            return int(made["key"])
+
+        newest = await self._read(lambda tx: tx.one("newest_embedder"))
+        if newest is not None and asked.items() <= newest.items():
+            return int(newest["key"])  # the rule; nothing is written for it
+        return await self._write(job)
+
+    async def embedders(self) -> list[Row]:
+        return await self._read(lambda tx: tx.all("every_embedder"))
+
+    async def unembedded(
+        self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
+    ) -> list[Row]:
+        scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
+        return await self._read(lambda tx: tx.all("unembedded_messages", **scope, embedder=embedder))
+
+    async def save_vectors(
+        self,
+        principal: Principal,
+        conversation: str,
+        rows: Sequence[tuple[int, bytes]],
+        *,
+        embedder: int,
+        after: int,
+        through: int,
+    ) -> bool:
+        """Vectors by seq. When none are missing any more, they serve, and those of other embedders go.
+
+        False if another embedder is in force by now: then nothing is saved.
+        """
+
+        def job(tx: Transaction) -> bool:
+            scope = tx.one("scope_conversations", person=principal.person, conversation=conversation)
+            newest = tx.one("newest_embedder")
+            if newest is None or newest["key"] != embedder:
+                return False
+            if scope is None:
+                return True  # erased meanwhile
+            key = scope["key"]
+            made = [{"key": key, "seq": seq, "embedder": embedder, "vectors": blob} for seq, blob in rows]
+            tx.many("save_vectors", made)
+            tx.run("mark_embedded", key=key, after=after, through=through)
+            complete = through >= scope["last_seq"]
+            if complete or scope["embedder_key"] is None:
+                tx.run("serve_vectors", key=key, embedder=embedder)
+            if complete and scope["embedder_key"] not in (None, embedder):
+                tx.run("delete_other_vectors", key=key, embedder=embedder)
+            return True
+
+        return await self._write(job)
+
+    # Recall
+
+    async def load_scope(
+        self, principal: Principal, conversation: str | None, known: Known, state: State
+    ) -> News | None:
+        """What changed in a scope since `known`; everything, if something went or was made anew; None if nothing."""
+        return await self._read(lambda tx: load_scope(tx, principal, conversation, known, state))
+
+    async def messages_at(
+        self, principal: Principal, places: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], Message]:
+        """Messages by conversation key and seq, as far as they are (still) there and the person's own."""
+
+        def job(tx: Transaction) -> dict[tuple[int, int], Message]:
+            own = {
+                row["key"]: row["name"]
+                for row in tx.all("scope_conversations", person=principal.person, conversation=None)
+            }
+            asked = [place for place in places if place[0] in own]
+            rows = tx.all("messages_at", cursors=to_json(asked))
+            return {
+                (row["conversation_key"], row["seq"]): to_message(row, own[row["conversation_key"]]) for row in rows
+            }
+
+        return await self._read(job)
+
+    async def save_recalls(self, rows: Sequence[Row]) -> None:
+        await self._write(lambda tx: tx.many("insert_recall", rows))
+
+    async def recalls(self, principal: Principal, *, since: datetime, limit: int = 100_000) -> list[Row]:
+        start = times.to_micros(since)
+        return await self._read(lambda tx: tx.all("recalls_since", person=principal.person, since=start, limit=limit))
+
+    async def forget_recalls(self, *, before: datetime) -> int:
+        return await self._write(lambda tx: tx.run("forget_recalls", before=times.to_micros(before)))
+
     # Upkeep
 
     async def backup(self, target: Path) -> None:
@@ -332,6 +423,9 @@ class SqlStore:
     async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
         saved = None if save_to is None else str(save_to)
         await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now), saved))
+        # Other messages may have taken the places of those that recall has in memory, here and in other processes.
+        epoch = {"person": NOBODY, "name": "epoch", "value": uuid.uuid4().hex, "now": times.to_micros(now)}
+        await self._write(lambda tx: tx.run("put_setting", **epoch))
 
     async def tidy(self) -> None:
         await asyncio.wrap_future(self._driver.tidy())
@@ -339,17 +433,28 @@ class SqlStore:
     async def examine(self) -> list[Finding]:
         found = await asyncio.wrap_future(self._driver.examine())
 
-        def job(tx: Transaction) -> tuple[int, int]:
-            orphans, missing = tx.one("words_without_message"), tx.one("messages_without_words")
-            return (orphans or {"n": 0})["n"], (missing or {"n": 0})["n"]
+        def job(tx: Transaction) -> int:
+            return int((tx.one("messages_without_entry") or {"n": 0})["n"])
 
-        orphans, missing = await self._read(job)
-        if orphans or missing:
-            detail = f"{missing} messages without words, {orphans} words without a message"
+        missing = await self._read(job)
+        if missing:
+            detail = f"{missing} messages have no words to be found by"
             return [*found, Finding("words", "error", detail, "recollect rebuild --everyone")]
-        return [*found, Finding("words", "ok", "every message is in the full-text index")]
+        return [*found, Finding("words", "ok", "every message can be found by its words")]
 
 
+_DUE: Final = {"worked": "due_conversations", "embedded": "unembedded_conversations"}
 _NUMBERS: Final = frozenset(
-    ("conversations", "due", "messages", "replaced", "text_bytes", "tokens", "estimated", "counted", "bytes")
+    (
+        "conversations",
+        "due",
+        "messages",
+        "replaced",
+        "text_bytes",
+        "tokens",
+        "estimated",
+        "counted",
+        "bytes",
+        "embedded",
+    )
 )

@@ -1,0 +1,189 @@
+"""Vectors for messages and questions: which embedder serves, and the chore that fills in what is missing.
+
+The embedder may be slow, away, or another one than yesterday. Messages never wait for it: they are found by their words
+at once and by meaning when their vectors are there. Vectors of two embedders never meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from recollect.core import passages
+from recollect.core.errors import ProviderUnavailable
+from recollect.core.protocols import Clock, Embedder
+from recollect.sql.store import SqlStore
+from recollect.worker import Interrupted, Work
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+log = logging.getLogger(__name__)
+
+BATCH: Final = 256  # passages that are embedded in one call
+REMEMBERED: Final = 256  # questions whose vectors are kept
+BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
+REFUSED: Final = "provider_rejected"
+
+
+class Embedders:
+    """The embedder in use and, for vectors that it has not replaced yet, the built-in one."""
+
+    def __init__(self, given: Embedder | None) -> None:
+        self._given = given
+        self._built_in: Embedder | None = None
+        self._questions: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+
+    @property
+    def current(self) -> Embedder:
+        return self._given if self._given is not None else self._own()
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Name and dimensions of the embedder in use."""
+        return BUILT_IN if self._given is None else (self._given.name, self._given.dimensions)
+
+    def _own(self) -> Embedder:
+        if self._built_in is None:
+            from recollect.providers.minilm import MiniLM
+
+            self._built_in = MiniLM()
+        return self._built_in
+
+    def named(self, name: str, dimensions: int) -> Embedder | None:
+        """The embedder that made some vectors, if it is at hand."""
+        for one in (self.current, self._own()):
+            if (one.name, one.dimensions) == (name, dimensions):
+                return one
+        return None
+
+    async def embed(self, embedder: Embedder, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text."""
+        import numpy as np
+
+        encode: Callable[[Sequence[str]], Vectors] | None = getattr(embedder, "encode", None)
+        if encode is not None:
+            return await asyncio.to_thread(encode, texts)
+        found: Any = np.asarray(await embedder.embed(texts), np.float32)
+        if found.shape != (len(texts), embedder.dimensions) or not np.isfinite(found).all():
+            raise ProviderUnavailable("embedder_invalid", "The embedder's answer is not what was asked for.")
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        unit: Vectors = found / np.where(lengths > 0, lengths, 1)
+        return unit
+
+    async def embed_question(self, embedder: Embedder, text: str) -> Vectors:
+        """The vector of a question; those asked lately are remembered."""
+        name = (embedder.name, text)
+        if name not in self._questions:
+            self._questions[name] = (await self.embed(embedder, [text]))[0]
+            while len(self._questions) > REMEMBERED:
+                self._questions.popitem(last=False)
+        self._questions.move_to_end(name)
+        return self._questions[name]
+
+
+class EmbedMessages:
+    """Vectors for the passages of each message. They are made once, and anew when the embedder changes.
+
+    A chore, and an upkeep too: an embedder that is new here outdates vectors, which is how there comes to be work.
+    """
+
+    name = "vectors"
+
+    def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, backfill: Callable[[], bool]) -> None:
+        self._store, self._clock, self._embedders, self._backfill = store, clock, embedders, backfill
+        self._key: int | None = None
+        self._replaced = False
+
+    async def tend(self) -> int:
+        """Bring the embedder into force, once."""
+        if self._key is None:
+            name, dimensions = self._embedders.identity
+            self._key = await self._store.use_embedder(
+                name,
+                dimensions,
+                passages=passages.VERSION,
+                now=self._clock.now(),
+                backfill=self._backfill(),
+            )
+        return 0
+
+    async def do(self, work: Work) -> int:
+        if self._replaced:
+            raise _replaced()
+        await self.tend()
+        assert self._key is not None  # noqa: S101 - so `tend` leaves it
+        embedder = self._embedders.current
+        where = (work.principal, work.conversation)
+        rows = await self._store.unembedded(*where, embedder=self._key, after=work.after, through=work.through)
+        pieces = [embedded_texts(row["content"], row["name"]) for row in rows]
+        blobs = await self._blobs(embedder, pieces, work.is_over)
+        made = [(row["seq"], blob) for row, blob in zip(rows, blobs, strict=True)]
+        if not await self._store.save_vectors(*where, made, embedder=self._key, after=work.after, through=work.through):
+            self._replaced = True  # the last one to start is in force; two that take turns would never be done
+            log.warning("another process uses another embedder than %s on this database", embedder.name)
+            raise _replaced()
+        return len(rows)
+
+    async def _blobs(
+        self, embedder: Embedder, pieces: Sequence[Sequence[str]], is_over: Callable[[], bool]
+    ) -> list[bytes]:
+        import numpy as np
+
+        from recollect.recall.vectors import pack
+
+        texts = [text for some in pieces for text in some]
+        vectors = []
+        for start in range(0, len(texts), BATCH):
+            if is_over():
+                raise Interrupted
+            vectors.append(await self._embed(embedder, texts[start : start + BATCH]))
+        rows = np.concatenate(vectors) if vectors else np.empty((0, embedder.dimensions), np.float32)
+        blobs, start = [], 0
+        for some in pieces:
+            blobs.append(pack(rows[start : start + len(some)]))
+            start += len(some)
+        return blobs
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str]) -> Vectors:
+        """A text that the embedder refuses gets the zero vector, which is near nothing, if it takes others.
+
+        If it refuses all, the fault may be its address or name: nothing is stored, and it is tried again.
+        """
+        import numpy as np
+
+        try:
+            return await self._embedders.embed(embedder, texts)
+        except ProviderUnavailable as error:
+            if error.code != REFUSED or len(texts) == 1:
+                raise
+            single = [await self._accepted(embedder, text) for text in texts]
+            if all(one is None for one in single):
+                raise
+        log.warning("the embedder refused %d of %d texts", sum(one is None for one in single), len(texts))
+        nothing = np.zeros((1, embedder.dimensions), np.float32)
+        return np.concatenate([nothing if one is None else one for one in single])
+
+    async def _accepted(self, embedder: Embedder, text: str) -> Vectors | None:
+        try:
+            return await self._embedders.embed(embedder, [text])
+        except ProviderUnavailable as error:
+            if error.code != REFUSED:
+                raise
+            return None
+
+
+def _replaced() -> ProviderUnavailable:
+    return ProviderUnavailable("embedder_replaced", "Another process uses another embedder.", retryable=False)
+
+
+def embedded_texts(content: str, name: str | None) -> list[str]:
+    """The passages of a message as they are embedded: with the speaker, who is part of what a turn means."""
+    pieces = [content[passage.start : passage.stop] for passage in passages.split(content)]
+    return pieces if name is None else [f"{name}: {piece}" for piece in pieces]

@@ -1,0 +1,1 @@
+"""Finding what matters for a question, and building the prompt from it. Imported when first needed: it brings numpy."""

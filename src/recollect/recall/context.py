@@ -1,0 +1,322 @@
+"""The prompt for a question: system prompt, recalled passages, the newest turns, the question; within a hard budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from recollect.core.errors import InvalidInput
+from recollect.core.models import Context, JsonObject, Message
+from recollect.core.protocols import Tokenizer
+from recollect.recall import fence
+from recollect.recall.packing import Item, pack
+
+SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
+SMALL_SHARE: Final = 0.85  # of what system prompt and question leave, for recall in a small budget
+DEFAULT_RECALL: Final = 1000
+LEFT_OUT: Final = 20  # passages left out that `explain` names
+ROUNDS: Final = 3  # of filling what estimates left free
+ELLIPSIS: Final = " […] "
+
+Count = Callable[[Mapping[str, Any]], int]
+
+
+@dataclass(slots=True)
+class Room:
+    """Tokens of the budget that are still free."""
+
+    left: int
+
+    def take(self, tokens: int) -> bool:
+        if tokens > self.left:
+            return False
+        self.left -= tokens
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What a context is made from. `newest` are the conversation's last messages in order, without the question."""
+
+    conversation: str
+    question: str
+    system_prompt: str | None
+    newest: Sequence[Message]
+    items: Sequence[Item]
+    why: Callable[[int], dict[str, float]]
+    zone: str
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Draft:
+    parts: list[JsonObject] = field(default_factory=list)
+    left_out: list[JsonObject] = field(default_factory=list)
+
+    def part(self, name: str, tokens: int, reason: str, items: Sequence[JsonObject] = ()) -> None:
+        self.parts.append({"name": name, "tokens": tokens, "reason": reason, "items": list(items)})
+
+
+def build(
+    given: Ingredients, *, budget: int, turns: int, recall_budget: int, tokenizer: Tokenizer, count: Count
+) -> Context:
+    """The context. Its tokens never exceed the budget, whatever was stored or asked."""
+    room, draft = Room(budget), _Draft()
+    head = _system(given, room, count, draft)
+    question = _question(given, room, tokenizer, count)
+    asked = count(question)
+    room.take(asked)
+    share = _recall_share(budget, room.left, recall_budget)
+    tail, covered = _tail(given, Room(room.left - share), turns if budget > SMALL else 1, tokenizer, count)
+    room.take(sum(count(message) for message in tail))
+    most = room.left if budget <= SMALL and recall_budget >= DEFAULT_RECALL else share  # what the tail left is free
+    memory, chosen = _memory(given, covered, Room(most), tokenizer, count, draft)
+    if memory is not None:
+        room.take(count(memory))
+    older, covered = _more_tail(given, tail, covered, chosen, room, count)
+    tail = older + tail
+    draft.part(
+        "tail",
+        sum(count(message) for message in tail),
+        "the newest turns, word for word",
+        [{"message_id": message.id, "seq": message.seq} for message in covered],
+    )
+    draft.part("question", asked, "what is asked now")
+    messages = [*head, *([memory] if memory is not None else []), *tail, question]
+    return Context(
+        messages=tuple(messages),
+        text=as_text(messages),
+        tokens=sum(count(message) for message in messages),
+        explain={"budget": budget, "parts": draft.parts, "left_out": draft.left_out},
+        degraded=given.degraded,
+    )
+
+
+def as_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The same as one text, for models that take no list of messages."""
+    return "\n\n".join(
+        message["content"] or "" if message["role"] == "system" or message["content"].startswith(fence.OPEN)
+        else f"{message['role']}: {message['content']}"
+        for message in messages
+    )  # fmt: skip
+
+
+def _system(given: Ingredients, room: Room, count: Count, draft: _Draft) -> list[JsonObject]:
+    if given.system_prompt is None:
+        return []
+    message: JsonObject = {"role": "system", "content": given.system_prompt}
+    tokens = count(message)
+    if not room.take(tokens):
+        raise InvalidInput("budget_too_small", f"The system prompt alone takes {tokens} tokens of {room.left}.")
+    draft.part("system_prompt", tokens, "given by the caller")
+    return [message]
+
+
+def _question(given: Ingredients, room: Room, tokenizer: Tokenizer, count: Count) -> JsonObject:
+    """The question, whole if it fits in half of what is left (or in all of it, when nothing else is stored)."""
+    message: JsonObject = {"role": "user", "content": given.question}
+    frame = count({"role": "user", "content": ""})
+    most = room.left if not (given.newest or given.items) else max(room.left // 2, min(room.left, 64))
+    if count(message) <= most:
+        return message
+    if room.left <= frame:
+        raise InvalidInput("budget_too_small", f"A question does not fit into {room.left} tokens.")
+    return {"role": "user", "content": excerpt(given.question, most - frame, tokenizer)}
+
+
+def _recall_share(budget: int, left: int, recall_budget: int) -> int:
+    if budget > SMALL:
+        return min(recall_budget, left)
+    most = int(left * SMALL_SHARE)
+    return most if recall_budget >= DEFAULT_RECALL else min(most, recall_budget)
+
+
+def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages in turns: a user message with everything up to the next one."""
+    found: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user" or not found:
+            found.append([])
+        found[-1].append(message)
+    return found
+
+
+def as_message(message: Message, content: str | None = None) -> JsonObject:
+    """A stored message as an API takes it. Stored system messages are quoted: only the caller speaks as system."""
+    found: JsonObject = {"role": message.role, "content": message.content if content is None else content}
+    if message.role == "system":
+        found = {"role": "user", "content": fence.fenced([fence.line(message, found["content"])])}
+    if message.tool_calls is not None and content is None:
+        found["tool_calls"] = list(message.tool_calls)
+    if message.tool_call_id is not None:
+        found["tool_call_id"] = message.tool_call_id
+    return found
+
+
+def _tail(
+    given: Ingredients, room: Room, most: int, tokenizer: Tokenizer, count: Count
+) -> tuple[list[JsonObject], list[Message]]:
+    """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
+    tail: list[JsonObject] = []
+    covered: list[Message] = []
+    for turn in reversed(turns_of(given.newest)[-most:]):
+        messages = [as_message(message) for message in turn]
+        if not room.take(sum(map(count, messages))):
+            break
+        tail, covered = messages + tail, list(turn) + covered
+    if not tail and given.newest:
+        return _excerpted(turns_of(given.newest)[-1], room, tokenizer, count), []
+    return tail, covered
+
+
+def _excerpted(turn: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count) -> list[JsonObject]:
+    """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
+    said = [message for message in turn if message.role == "user"][:1]
+    said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    found = []
+    for place, message in enumerate(said):
+        frame = count({"role": message.role, "content": ""})
+        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer)
+        if text and room.take(count({"role": message.role, "content": text})):
+            found.append({"role": message.role, "content": text})
+    return found
+
+
+def _more_tail(
+    given: Ingredients,
+    tail: Sequence[JsonObject],
+    covered: list[Message],
+    chosen: Sequence[Item],
+    room: Room,
+    count: Count,
+) -> tuple[list[JsonObject], list[Message]]:
+    """Older turns, as far as there is room: nothing that fits is left in a hole between tail and recall."""
+    if tail and not covered:
+        return [], covered  # not even the newest turn fits
+    known = {message.seq for message in covered}
+    quoted = {item.message.id for item in chosen}
+    older: list[JsonObject] = []
+    for turn in reversed(turns_of(given.newest)):
+        if turn[0].seq in known:
+            continue
+        if all(message.id in quoted for message in turn):
+            continue
+        messages = [as_message(message) for message in turn]
+        if not room.take(sum(map(count, messages))):
+            break
+        older, covered = messages + older, list(turn) + covered
+    return older, covered
+
+
+def _memory(
+    given: Ingredients, covered: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count, draft: _Draft
+) -> tuple[JsonObject | None, list[Item]]:
+    """The fenced message of recalled passages: chosen by score, told in the order of time."""
+    in_tail = {message.id for message in covered if message.conversation == given.conversation}
+    items = [i for i in given.items if i.message.id not in in_tail or i.message.conversation != given.conversation]
+    packing = _Packing(given, items, tokenizer, count)
+    packing.fill(room.left)
+    if not packing.chosen:
+        return None, []
+    message = packing.message()
+    draft.left_out += [_named(item, given) | {"reason": "no room"} for item in packing.left_out[:LEFT_OUT]]
+    named = [_named(item, given) for item in packing.chosen]
+    draft.part("recall", count(message), "passages that bear on the question", named)
+    return message, packing.chosen
+
+
+class _Packing:
+    """Fills the fence: by estimates of what each quote adds, then with what the exact count shows to be left."""
+
+    def __init__(self, given: Ingredients, items: Sequence[Item], tokenizer: Tokenizer, count: Count) -> None:
+        self._given, self._tokenizer, self._count = given, tokenizer, count
+        self._headings: set[fence.Heading] = set()
+        self.chosen: list[Item] = []
+        self.left_out = sorted(items, key=lambda item: -item.score)
+
+    def message(self) -> JsonObject:
+        return {"role": "user", "content": fence.fenced(_told(self.chosen, self._given))}
+
+    def fill(self, budget: int) -> None:
+        for _ in range(ROUNDS):
+            used = self._count(self.message())
+            before = len(self.chosen)
+            new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
+            while new and self._count(self.message()) > budget:  # an estimate was too low
+                dropped = new.pop()
+                self.chosen.remove(dropped)
+                self.left_out.append(dropped)
+            if len(self.chosen) == before:
+                break
+        if self.chosen and self._count(self.message()) > budget:
+            self.chosen = []
+
+    def _heading(self, item: Item) -> fence.Heading:
+        return fence.heading(item.message, self._given.zone, self._given.conversation)
+
+    def _cost(self, item: Item) -> int:
+        line = fence.line(item.message, item.text)
+        heading = self._heading(item)
+        if heading not in self._headings:
+            line = f"{heading.text(heading.day.year)}\n{line}"
+        return self._tokenizer.count(f"\n{line}")
+
+    def _take(self, item: Item) -> None:
+        self.chosen.append(item)
+        self._headings.add(self._heading(item))
+
+
+def _told(chosen: Sequence[Item], given: Ingredients) -> list[str]:
+    """Quotes in the order of time, passages of one message together, under their day."""
+    ordered = sorted(chosen, key=lambda i: (i.message.at, i.message.conversation, i.message.seq, i.place))
+    lines: list[str] = []
+    heading: fence.Heading | None = None
+    last: Item | None = None
+    for item in ordered:
+        now = fence.heading(item.message, given.zone, given.conversation)
+        if now != heading:
+            lines.append(now.text(None if heading is None else heading.day.year))
+            heading = now
+        if (
+            last is not None
+            and last.message.id == item.message.id
+            and last.message.conversation == item.message.conversation
+        ):
+            lines.append(fence.quoted(item.text))
+        else:
+            lines.append(fence.line(item.message, item.text))
+        last = item
+    return lines
+
+
+def _named(item: Item, given: Ingredients) -> JsonObject:
+    return {
+        "message_id": item.message.id,
+        "conversation": item.message.conversation,
+        "seq": item.message.seq,
+        "kind": item.kind,
+        "score": round(item.score, 4),
+        "why": {name: round(part, 4) for name, part in given.why(item.index).items()},
+    }
+
+
+def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The beginning and the end of a text, within so many tokens."""
+    if tokens <= 0:
+        return ""
+    if tokenizer.count(text) <= tokens:
+        return text
+    low, high = 0, min(len(text), tokens * 12)
+    while low < high:  # the most characters that fit
+        middle = (low + high + 1) // 2
+        if tokenizer.count(_ends(text, middle)) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return _ends(text, low) if low else ""
+
+
+def _ends(text: str, characters: int) -> str:
+    head = (characters + 1) * 2 // 3
+    return text[:head] + ELLIPSIS + text[len(text) - (characters - head) :]

@@ -1,0 +1,414 @@
+"""Recall from question to hits: read the scope, ask all arms, fetch what won, and say how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.core import times
+from recollect.core.errors import RecollectError
+from recollect.core.models import Context, Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
+from recollect.core.protocols import Tokenizer
+from recollect.embedding import Embedders
+from recollect.providers.tokenizer import count_message
+from recollect.recall import scoring
+from recollect.recall.context import Ingredients, build
+from recollect.recall.packing import Item, passage_items
+from recollect.recall.question import Read, read
+from recollect.recall.scope import Scope
+from recollect.recall.scopes import Scopes
+from recollect.recall.scoring import Question, Scores, Weights
+from recollect.settings import Settings
+from recollect.sql.store import SqlStore
+
+log = logging.getLogger(__name__)
+
+ENOUGH: Final = 3  # good hits in a conversation, before others are asked too
+GOOD: Final = 0.35  # nearness of a good hit
+HERE: Final = 0.1  # what a message is worth more if it stands in the conversation asked about
+TURN: Final = 3  # neighbours of a hit at most
+WITHIN: Final = 200  # hits that are looked at to fill a budget
+NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
+CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
+TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
+ALIKE: Final = 0.6  # nearness of two questions that are alike
+THREAD: Final = 5000  # messages; larger scopes are compared on a thread
+
+
+@dataclass(slots=True)
+class Watch:
+    """How long each stage took, in milliseconds."""
+
+    started: float = field(default_factory=time.perf_counter)
+    stages: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.stages[stage] = self.stages.get(stage, 0.0) + (now - self._last) * 1000
+        self._last = now
+
+    def total(self) -> float:
+        return (time.perf_counter() - self.started) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Messages of a scope in the order of their scores, before any text is fetched."""
+
+    question: Read
+    scope: Scope
+    scores: Scores
+    total: NDArray[np.float32]
+    ranked: NDArray[np.int64]
+    degraded: tuple[str, ...]
+    watch: Watch
+
+
+class Recaller:
+    def __init__(self, store: SqlStore, embedders: Embedders, settings: Callable[[], Settings]) -> None:
+        self._store, self._embedders, self._settings = store, embedders, settings
+        self.scopes = Scopes(store)
+
+    async def find(
+        self,
+        principal: Principal,
+        text: str,
+        *,
+        conversation: str | None,
+        at: datetime | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        most: int = 200,
+    ) -> Found:
+        """Everything in the scope by how much it matters; other conversations too where this one has little."""
+        watch = Watch()
+        question = read(text)
+        here = await self.scopes.get(principal, conversation)
+        watch.lap("load")
+        vectors, degraded = await self._question_vectors(here, question, conversation is not None)
+        watch.lap("embed")
+        scores = await self._fuse(here, question, vectors, at)
+        scope, total = here, scores.total
+        if conversation is not None and _good(scores) < ENOUGH:
+            scope = await self.scopes.get(principal, None)
+            watch.lap("load")
+            scores = await self._fuse(scope, question, vectors, at)
+            keys = [key for key, row in scope.conversations.items() if row["name"] == conversation]
+            total = scores.total
+            if keys:
+                scores = scores.with_part("here", HERE * (scope.keys == keys[0]).astype(np.float32))
+                total = scores.total
+        keep = scores.related()
+        if since is not None:
+            keep &= scope.at >= times.to_micros(since)
+        if until is not None:
+            keep &= scope.at < times.to_micros(until)
+        ranked = _best(total, np.flatnonzero(keep), most) if question.text.strip() else np.empty(0, np.int64)
+        watch.lap("score")
+        return Found(question, scope, scores, total, ranked, degraded, watch)
+
+    async def recall(
+        self,
+        principal: Principal,
+        text: str,
+        *,
+        conversation: str | None,
+        limit: int,
+        budget: int | None = None,
+        count: Callable[[str], int] | None = None,
+        at: datetime | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Recalled:
+        most = limit if budget is None else min(limit, WITHIN)
+        found = await self.find(principal, text, conversation=conversation, at=at, since=since, until=until, most=most)
+        hits = await self._hits(principal, found, most)
+        used = None
+        if budget is not None and count is not None:
+            hits, used = _within(hits, budget, count)
+        found.watch.lap("fetch")
+        return Recalled(tuple(hits), self._metrics(found, hits, conversation, used), found.degraded)
+
+    async def context(
+        self,
+        principal: Principal,
+        conversation: str,
+        text: str,
+        *,
+        system_prompt: str | None,
+        budget: int,
+        tokenizer: Tokenizer,
+        at: datetime | None = None,
+    ) -> tuple[Context, JsonObject]:
+        """The prompt for a question, and how recall fared for it."""
+        settings = self._settings()
+        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
+            newest = newest[:-1]
+        asked_now = None if not newest else newest[-1].seq
+        found = await self.find(principal, text, conversation=conversation, at=at)
+        wanted = [
+            int(index)
+            for index in found.ranked[: CANDIDATES + min(budget, 50_000) // TOKENS_EACH]
+            if not _is_question(found.scope, index, conversation, asked_now)
+        ]
+        messages = await self.texts(principal, found.scope, wanted)
+        found.watch.lap("fetch")
+        zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
+        given = Ingredients(
+            conversation,
+            text,
+            system_prompt,
+            newest,
+            items_of(found, messages, passages_too=settings.rag_chunking),
+            found.scores.why,
+            zones[0] if zones else "UTC",
+            found.degraded,
+        )
+        context = build(
+            given,
+            budget=budget,
+            turns=settings.memory_k_raw_turns,
+            recall_budget=settings.rag_token_budget,
+            tokenizer=tokenizer,
+            count=lambda message: count_message(message, tokenizer),
+        )
+        found.watch.lap("build")
+        metrics = self._metrics(found, (), conversation, context.tokens)
+        recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
+        metrics["hits"] = sum(len(part["items"]) for part in recalled)
+        metrics["budget"] = budget
+        return context, metrics
+
+    async def similar(
+        self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
+    ) -> list[Similar]:
+        scope = await self.scopes.get(principal, None)
+        question = read(text)
+        vectors, _ = await self._question_vectors(scope, question, others=False)
+        near = scoring.dense(scope, vectors).messages()
+        own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
+        asked = (scope.roles == scoring.USER) & ~np.isin(scope.keys, own) & (near >= ALIKE)
+        chosen = np.flatnonzero(asked)
+        chosen = chosen[np.argsort(-near[chosen], kind="stable")][:limit]
+        answers = {int(index): int(scope.after[index]) for index in chosen if scope.after[index] >= 0}
+        messages = await self.texts(principal, scope, [*map(int, chosen), *answers.values()])
+        found = []
+        for index in map(int, chosen):
+            message, answer = messages.get(index), messages.get(answers.get(index, -1))
+            if message is not None:
+                found.append(_similar(message, answer, float(near[index]), now))
+        return found
+
+    async def _question_vectors(
+        self, scope: Scope, question: Read, others: bool
+    ) -> tuple[dict[int, NDArray[np.float32]], tuple[str, ...]]:
+        """The question's vector for each embedder whose vectors serve here (or may, in other conversations)."""
+        asked = {seen.embedder for seen in scope.seen.values()} - {None}
+        if others and not asked:
+            asked = set(self.scopes.embedders)
+        found: dict[int, NDArray[np.float32]] = {}
+        degraded: dict[str, None] = {}
+        for key in sorted(one for one in asked if one is not None):
+            embedder = self._embedders.named(*self.scopes.embedders[key])
+            if embedder is None:
+                degraded["embedder_changed"] = None
+                continue
+            try:
+                found[key] = await self._embedders.embed_question(embedder, question.text)
+            except RecollectError as error:
+                log.warning("the question cannot be embedded: %s", error.code)
+                degraded["embedder"] = None
+        return found, tuple(degraded)
+
+    async def _fuse(
+        self, scope: Scope, question: Read, vectors: Mapping[int, NDArray[np.float32]], at: datetime | None
+    ) -> Scores:
+        settings = self._settings()
+        lexical = settings.rag_hybrid or not vectors
+        now = at or (times.from_micros(int(scope.at.max())) if len(scope) else None)
+        zones = {row["zone"] for row in scope.conversations.values()}
+        periods = question.periods(now, zones.pop() if len(zones) == 1 else "UTC") if now is not None else []
+        asked = Question(
+            words=question.words if lexical else (),
+            names=question.names if lexical else (),
+            periods=periods,
+            vectors=vectors,
+            lean=question.lean,
+        )
+        weights = Weights(settings.rag_rerank_alpha, settings.rag_rerank_beta, settings.rag_rerank_gamma)
+        if len(scope) <= THREAD:
+            return scoring.fuse(scope, asked, weights)
+        return await asyncio.to_thread(scoring.fuse, scope, asked, weights)
+
+    async def _hits(self, principal: Principal, found: Found, limit: int) -> list[Hit]:
+        chosen = found.ranked[:limit]
+        turns = {int(index): _turn(found.scope, int(index)) for index in chosen}
+        wanted = dict.fromkeys([*turns, *(one for turn in turns.values() for one in turn)])
+        messages = await self.texts(principal, found.scope, list(wanted))
+        own = {index: messages[index] for index in turns if index in messages}  # others were erased since
+        best: dict[int, Item] = {}
+        for item in items_of(found, own, passages_too=self._settings().rag_chunking):
+            if item.index not in best or item.score > best[item.index].score:
+                best[item.index] = item
+        hits = []
+        for index in turns:
+            message = own.get(index)
+            if message is not None:
+                text = best[index].text if index in best else message.content
+                beside = tuple(_neighbour(messages[one]) for one in turns[index] if one in messages)
+                hits.append(_hit(message, text, found, index, beside))
+        return hits
+
+    async def texts(self, principal: Principal, scope: Scope, indices: Sequence[int]) -> dict[int, Message]:
+        places = [(int(scope.keys[index]), int(scope.seqs[index])) for index in indices]
+        stored = await self._store.messages_at(principal, places)
+        return {index: stored[place] for index, place in zip(indices, places, strict=True) if place in stored}
+
+    def _metrics(self, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None) -> JsonObject:
+        settings = self._settings()
+        return {
+            "sources": _sources(found, hits, conversation),
+            "ms": {stage: round(ms, 3) for stage, ms in found.watch.stages.items()}
+            | {"total": round(found.watch.total(), 3)},
+            "top": [round(hit.score, 4) for hit in hits[:3]],
+            "flags": {
+                "hybrid": settings.rag_hybrid,
+                "chunking": settings.rag_chunking,
+                "token_budget": settings.rag_token_budget,
+            },
+            "scope": len(found.scope),
+            "hits": len(hits),
+            "tokens": used,
+            "degraded": list(found.degraded),
+        }
+
+
+class Passages:
+    """How the passages of some messages compare with the question."""
+
+    def __init__(self, found: Found, messages: Iterable[int]) -> None:
+        chosen = np.fromiter(messages, np.int64)
+        self._near = found.scores.nearness.passages(chosen)
+        self._lexical, self._scope = found.scores.lexical_by_passage, found.scope
+        self._best = max(float(self._lexical.max(initial=0.0)), 1e-6)
+
+    def near(self, index: int, count: int) -> list[float]:
+        return [self._near.get((index, place), 0.0) for place in range(count)]
+
+    def lexical(self, index: int) -> list[float]:
+        first = int(self._scope.firsts[index])
+        stop = int(self._scope.firsts[index + 1]) if index + 1 < len(self._scope) else len(self._lexical)
+        found: list[float] = (self._lexical[first:stop] / self._best).tolist()
+        return found
+
+
+def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: bool) -> list[Item]:
+    """What may enter a prompt of the messages that were found."""
+    known = Passages(found, messages)
+    code = found.question.about_code
+    items = []
+    for index, message in messages.items():
+        score = float(found.total[index])
+        if passages_too:
+            lexical = known.lexical(index)
+            items += passage_items(index, message, score, known.near(index, len(lexical)), lexical, code=code)
+        elif message.content.strip():
+            items.append(Item(index, 0, message, message.content.strip(), "message", score))
+    return items
+
+
+def _similar(message: Message, answer: Message | None, near: float, now: datetime) -> Similar:
+    return Similar(
+        message.id,
+        message.conversation,
+        message.seq,
+        message.content,
+        message.at,
+        age=times.age(message.at, now),
+        similarity=round(near, 4),
+        answer=answer.content if answer is not None and answer.role == "assistant" else None,
+    )
+
+
+def _is_question(scope: Scope, index: int, conversation: str, newest: int | None) -> bool:
+    """Whether this is the question itself, stored before it was asked here."""
+    row = scope.conversations[int(scope.keys[index])]
+    return row["name"] == conversation and int(scope.seqs[index]) > (newest or 0)
+
+
+def _best(total: NDArray[np.float32], among: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The best of some messages, best first; of equals the earlier ones. Not all need to be sorted for that."""
+    if most < len(among):
+        border = np.partition(total[among], len(among) - most)[len(among) - most] if most else np.inf
+        among = among[total[among] >= border]
+    ordered = among[np.argsort(-total[among], kind="stable")]
+    return ordered[:most]
+
+
+def _good(scores: Scores) -> int:
+    """How many messages speak of what was asked for: near in meaning, or with the words of it."""
+    best = scores.lexical.max(initial=0.0)
+    return int(((scores.near >= GOOD) | ((scores.lexical >= best / 2) & (best > 0))).sum())
+
+
+def _turn(scope: Scope, index: int) -> list[int]:
+    """The other messages of a message's turn: back to what the user said, and on to before the next user message."""
+    found: list[int] = []
+    one = index
+    while scope.roles[one] != scoring.USER and scope.before[one] >= 0 and len(found) < TURN:
+        one = int(scope.before[one])
+        found.insert(0, one)
+    one = int(scope.after[index])
+    while one >= 0 and scope.roles[one] != scoring.USER and len(found) < TURN:
+        found.append(one)
+        one = int(scope.after[one])
+    return found
+
+
+def _neighbour(message: Message) -> Neighbour:
+    return Neighbour(message.id, message.seq, message.role, message.content, message.at, message.name)
+
+
+def _hit(message: Message, text: str, found: Found, index: int, beside: tuple[Neighbour, ...]) -> Hit:
+    kind = "message" if text == message.content.strip() or text == message.content else "passage"
+    why = found.scores.why(index)
+    return Hit(
+        message.id, message.conversation, message.seq, message.role, text, message.at,
+        score=sum(why.values()), kind=kind, why=why, name=message.name, neighbours=beside,
+    )  # fmt: skip
+
+
+def _within(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> tuple[list[Hit], int]:
+    """The hits that fit, best first; one that does not is passed over."""
+    kept, used = [], 0
+    for hit in hits:
+        tokens = count(hit.text)
+        if used + tokens <= budget:
+            kept.append(hit)
+            used += tokens
+    return kept, used
+
+
+def _sources(found: Found, hits: Sequence[Hit], conversation: str | None) -> JsonObject:
+    """How many hits each arm had a part in, and where they stand."""
+    here = sum(hit.conversation == conversation for hit in hits) if conversation is not None else 0
+    return {
+        "conversation": here,
+        "other_conversations": len(hits) - here,
+        "dense": sum("dense" in hit.why for hit in hits),
+        "lexical": sum("bm25" in hit.why for hit in hits),
+        "code": sum("code" in hit.why for hit in hits),
+        "dates": sum("date" in hit.why for hit in hits),
+        "summaries": 0,
+        "profile": 0,
+    }

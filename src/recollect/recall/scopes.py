@@ -1,0 +1,58 @@
+"""The scopes that are kept in memory: read when first asked for, brought up to date for every question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from typing import Final
+
+from recollect.core.models import Principal
+from recollect.recall.scope import Scope
+from recollect.sql.scopes import News
+from recollect.sql.store import SqlStore
+
+ROOM: Final = 512 * 1024 * 1024  # bytes; the scopes used longest ago go when there is not enough
+INLINE: Final = 200  # rows that are taken in without a thread
+
+Name = tuple[str, str | None]
+
+
+class Scopes:
+    def __init__(self, store: SqlStore, room: int = ROOM) -> None:
+        self._store, self._room = store, room
+        self._kept: OrderedDict[Name, Scope] = OrderedDict()
+        self._locks: defaultdict[Name, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._dimensions: dict[int, int] = {}
+        self.embedders: dict[int, tuple[str, int]] = {}
+
+    async def get(self, principal: Principal, conversation: str | None) -> Scope:
+        """The scope as it is now."""
+        name = (principal.person, conversation)
+        async with self._locks[name]:  # a scope that many ask for at once is read once
+            scope = self._kept.get(name, Scope())
+            news = await self._store.load_scope(principal, conversation, scope.seen, scope.state)
+            if news is not None:
+                scope = await self._take(scope, news)
+            self._kept[name] = scope
+            self._kept.move_to_end(name)
+        self._make_room()
+        return scope
+
+    async def _take(self, scope: Scope, news: News) -> Scope:
+        if {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:
+            rows = await self._store.embedders()
+            self.embedders = {row["key"]: (row["name"], row["dimensions"]) for row in rows}
+        dimensions = {key: size for key, (_, size) in self.embedders.items()}
+        if len(news.entries) + len(news.vectors) <= INLINE:
+            return scope.grown(news, dimensions)
+        return await asyncio.to_thread(scope.grown, news, dimensions)
+
+    def _make_room(self) -> None:
+        size = sum(scope.nbytes for scope in self._kept.values())
+        while size > self._room and len(self._kept) > 1:
+            name, scope = self._kept.popitem(last=False)
+            self._locks.pop(name, None)
+            size -= scope.nbytes
+
+    def clear(self) -> None:
+        self._kept.clear()

@@ -1,0 +1,250 @@
+"""The arms of recall and how they are put together: every message of a scope gets a score that is a sum of parts.
+
+All arms look at all messages; none only re-orders what another found. Weights were found by measurement (see
+docs/benchmarks.md); three of them are settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.core import entries
+from recollect.recall import postings, vectors
+from recollect.recall.scope import Scope
+
+Floats = NDArray[np.float32]
+
+K1: Final = 1.2  # BM25: how soon more of the same word stops counting,
+B: Final = 0.75  # and how much a long message is held against it
+USER: Final = entries.ROLE_NUMBERS["user"]
+MUCH: Final = 22  # telling words of a message that says something; "Wow, thanks!" is rarely what was asked for
+WEEK: Final = 7 * 86_400 * 1_000_000  # microseconds
+TELLING: Final = ("dense", "bm25", "code", "neighbours", "speaker", "date")  # the others are the same for any question
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for, as far as arms can compare it."""
+
+    words: Sequence[int] = ()
+    names: Sequence[int] = ()  # identifiers, as a whole
+    periods: Sequence[tuple[int, int]] = ()  # microseconds
+    vectors: Mapping[int, Floats] = field(default_factory=dict)  # the question's own, by embedder
+    lean: float = 1.0  # towards what people said
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each part counts. Found on three public sets of conversations; see docs/benchmarks.md."""
+
+    dense: float = 0.6
+    bm25: float = 0.4
+    code: float = 0.1
+    neighbours: float = 0.2  # of what the messages before and after got
+    session: float = 0.15
+    speaker: float = 0.2
+    date: float = 0.05
+    role: float = 0.35
+    substance: float = 0.1
+    recency: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The parts of each message's score, and what the two great arms said before weighing."""
+
+    parts: Mapping[str, Floats]
+    near: Floats
+    lexical: Floats
+    nearness: Nearness
+    lexical_by_passage: Floats
+
+    @property
+    def total(self) -> Floats:
+        return _sum(self.parts.values())
+
+    def related(self) -> NDArray[np.bool_]:
+        """Which messages have anything in common with the question, be it only what stands beside them."""
+        found: NDArray[np.bool_] = _sum([np.maximum(self.parts[name], 0) for name in TELLING]) > 0
+        return found
+
+    def with_part(self, name: str, part: Floats) -> Scores:
+        return replace(self, parts={**self.parts, name: part})
+
+    def why(self, index: int) -> dict[str, float]:
+        """The parts of one message's score that are not nothing."""
+        return {name: float(part[index]) for name, part in self.parts.items() if part[index] != 0}
+
+
+def bm25(scope: Scope, words: Sequence[int]) -> Floats:
+    """Each passage by the words it shares with the question; what is rare in the scope counts more."""
+    found = np.zeros(len(scope.owners), np.float32)
+    average = max(scope.average_length, 1.0)
+    for word in words:
+        docs, counts = postings.find(scope.words, word)
+        if len(docs):
+            rarity = math.log(1 + (len(found) - len(docs) + 0.5) / (len(docs) + 0.5))
+            room = K1 * (1 - B + B * scope.lengths[docs] / average)
+            found[docs] += rarity * counts * (K1 + 1) / (counts + room)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How near each passage is: for every part of the scope's vectors, the scores of its rows."""
+
+    parts: Sequence[tuple[vectors.Part, Floats]]
+    size: int
+
+    def messages(self) -> Floats:
+        """How near each message is: half by its nearest passage, half by the two it begins with.
+
+        What a message is about stands at its beginning, what was asked for may stand anywhere. What has no vector is
+        near nothing.
+        """
+        found = np.zeros(self.size, np.float32)
+        for part, scores in self.parts:
+            if len(part):
+                nearest = np.maximum.reduceat(scores, part.firsts)
+                begins = scores[part.firsts]
+                more = np.append(part.firsts[1:], len(part)) - part.firsts > 1
+                begins[more] = (begins[more] + scores[part.firsts[more] + 1]) / 2
+                found[part.messages] = (nearest + begins) / 2
+        return found
+
+    def passages(self, messages: NDArray[np.int64]) -> dict[tuple[int, int], float]:
+        """The nearness of each passage of some messages."""
+        found: dict[tuple[int, int], float] = {}
+        for part, scores in self.parts:
+            rows = np.flatnonzero(np.isin(part.owners, messages))
+            places = zip(part.owners[rows].tolist(), part.places[rows].tolist(), strict=True)
+            found.update(zip(places, scores[rows].tolist(), strict=True))
+        return found
+
+
+def dense(scope: Scope, asked: Mapping[int, Floats]) -> Nearness:
+    parts = []
+    for embedder, query in asked.items():
+        own = scope.vectors.get(embedder, ())
+        count = sum(map(len, own))
+        parts += [(part, _part_scores(part, query, count)) for part in own]
+    return Nearness(parts, len(scope))
+
+
+def _part_scores(part: vectors.Part, query: Floats, all_of_them: int) -> Floats:
+    if all_of_them <= vectors.EXACT:
+        return part.scores(query)
+    return part.estimated(query)
+
+
+def names(scope: Scope, asked: Sequence[int]) -> Floats:
+    """The share of the question's identifiers that a message holds."""
+    found = np.zeros(len(scope), np.float32)
+    for name in asked:
+        docs, _ = postings.find(scope.words, name)
+        found[np.unique(scope.owners[docs])] += 1 / len(asked)
+    return found
+
+
+def best_of(scope: Scope, passages: Floats) -> Floats:
+    """For each message the best of its passages."""
+    if not len(scope):
+        return np.zeros(0, np.float32)
+    found: Floats = np.maximum.reduceat(passages, scope.firsts)
+    return found
+
+
+def speakers(scope: Scope, words: Sequence[int]) -> Floats:
+    """1 for what was said by someone the question names, unless it names everyone."""
+    found = np.zeros(len(scope), np.float32)
+    for word in words:
+        docs, _ = postings.find(scope.speakers, word)
+        found[docs] = 1
+    return found if not found.all() else np.zeros_like(found)
+
+
+def people(scope: Scope) -> Floats:
+    """1 for what people said: what a user says about themselves is told once, an assistant's answers are long."""
+    found: Floats = ((scope.roles == USER) | scope.named).astype(np.float32)
+    return found
+
+
+def dates(scope: Scope, periods: Sequence[tuple[int, int]]) -> Floats:
+    """1 for what was said in a period the question names, and less and less for what was said soon after it."""
+    found = np.zeros(len(scope), np.float32)
+    for start, stop in periods:
+        late = np.maximum(scope.at - stop, 0) / max(stop - start, WEEK)
+        found = np.maximum(found, np.where(scope.at >= start, np.exp2(-4 * late), 0)).astype(np.float32)
+    return found
+
+
+def recency(scope: Scope) -> Floats:
+    """1 for the newest message of the scope, half of it for one a month older, and so on."""
+    if not len(scope):
+        return np.zeros(0, np.float32)
+    days = (scope.at.max() - scope.at) / 86_400e6
+    found: Floats = np.exp2(-days / 30).astype(np.float32)
+    return found
+
+
+def around(scope: Scope, values: Floats) -> Floats:
+    """What the turns before and after each message got, within its session."""
+    found = np.zeros_like(values)
+    linked = np.flatnonzero(scope.before >= 0)
+    earlier = scope.before[linked]
+    same = scope.sessions[linked] == scope.sessions[earlier]
+    linked, earlier = linked[same], earlier[same]
+    found[linked] += values[earlier]
+    found[earlier] += values[linked]
+    return found
+
+
+def sessions(scope: Scope, total: Floats, best: int = 30) -> Floats:
+    """How much of what scored best lies in each message's session; 1 for the session with most."""
+    if len(total) < 2:
+        return np.zeros_like(total)
+    count = min(best, len(total))
+    leaders = np.argpartition(-total, count - 1)[:count]
+    worth = np.maximum(total[leaders] - total[leaders].min(), 0)
+    sums = np.bincount(scope.sessions[leaders], worth, minlength=int(scope.sessions.max()) + 1)
+    largest = sums.max()
+    return (sums[scope.sessions] / largest).astype(np.float32) if largest > 0 else np.zeros_like(total)
+
+
+def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
+    """All arms, weighed and summed; `hit.why` shows the parts."""
+    by_passage, nearness = bm25(scope, question.words), dense(scope, question.vectors)
+    lexical = best_of(scope, by_passage)
+    near = nearness.messages()
+    lexical_around, near_around = around(scope, lexical), around(scope, near)
+    best = float((lexical + weights.neighbours * lexical_around).max(initial=0.0))
+    share = weights.bm25 / best if best > 0 else 0.0
+    parts = {
+        "dense": weights.dense * near,
+        "bm25": share * lexical,
+        "code": weights.code * names(scope, question.names),
+        "neighbours": weights.neighbours * (weights.dense * near_around + share * lexical_around),
+        "speaker": weights.speaker * speakers(scope, question.words),
+        "date": weights.date * dates(scope, question.periods),
+        "role": weights.role * question.lean * people(scope),
+        "substance": weights.substance * np.minimum(scope.words_in / MUCH, 1),
+        "recency": weights.recency * recency(scope),
+    }
+    exact = {name: part.astype(np.float32, copy=False) for name, part in parts.items()}
+    exact["session"] = weights.session * sessions(scope, _sum(exact.values()))
+    return Scores(exact, near, lexical, nearness, by_passage)
+
+
+def _sum(parts: Iterable[Floats]) -> Floats:
+    """Without stacking them first."""
+    first, *others = parts
+    summed = first.copy()
+    for part in others:
+        summed += part
+    return summed

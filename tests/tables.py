@@ -1,0 +1,44 @@
+"""Looking at the tables of either database without our own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import psycopg
+
+
+def ask(location: str, question: str) -> list[tuple[Any, ...]]:
+    """The rows that answer a question, whichever database it is."""
+    if location.startswith("postgresql:"):
+        with psycopg.connect(location) as connection:
+            answer = connection.execute(question.encode())
+            return answer.fetchall() if answer.description else []
+    connection = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(10_000)
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection.execute(question).fetchall()
+    finally:
+        connection.close()
+
+
+def stored_entries(location: str) -> dict[tuple[str, int], bytes]:
+    """By conversation and seq."""
+    rows = ask(
+        location, "SELECT c.name, e.seq, e.words FROM entries e JOIN conversations c ON c.key = e.conversation_key"
+    )
+    return {(name, seq): words for name, seq, words in rows}
+
+
+def stored_vectors(location: str) -> dict[tuple[str, int], list[tuple[str, bytes]]]:
+    """By conversation and seq: the names of embedders and what they made."""
+    rows = ask(
+        location,
+        "SELECT c.name, v.seq, m.name, v.vectors FROM vectors v JOIN conversations c ON c.key = v.conversation_key"
+        " JOIN embedders m ON m.key = v.embedder_key ORDER BY v.embedder_key",
+    )
+    found: dict[tuple[str, int], list[tuple[str, bytes]]] = {}
+    for name, seq, embedder, vectors in rows:
+        found.setdefault((name, seq), []).append((embedder, vectors))
+    return found
