@@ -14,12 +14,12 @@ from recollect.providers.minilm import MiniLM
 Floats = NDArray[np.float32]
 
 
-class CachedEmbedder:
+class CachedEmbedder(MiniLM):
     """The built-in embedder, under its own name. Vectors are kept by that name and a hash of the text."""
 
     def __init__(self, path: Path | None) -> None:
+        super().__init__()
         self._own = MiniLM()
-        self.name, self.dimensions = self._own.name, self._own.dimensions
         self._path = path
         self._known: dict[bytes, Floats] = {}
         self._saved = 0

@@ -305,7 +305,7 @@ class Entries:
 
     def search(self, question: str, where: Where) -> list[int]:
         scope = self._scope(where)
-        found = bm25(scope, entries.query_numbers(analysis.query_words(question)))
+        found, _ = bm25(scope, entries.query_numbers(analysis.query_words(question)))
         best = np.argpartition(-found, min(BEST, len(found) - 1))[:BEST]
         best = best[np.argsort(-found[best], kind="stable")]
         return [int(scope.keys[i]) << SHIFT | int(scope.seqs[i]) for i in best if found[i] > 0]
@@ -326,7 +326,7 @@ class Entries:
     def trace(self, question: str, where: Where) -> object:
         self.forget()
         words = entries.query_numbers(analysis.query_words(question))
-        return bm25(self._scope(where), words).round(6).tolist()
+        return bm25(self._scope(where), words)[0].round(6).tolist()
 
 
 class Exact:

@@ -29,7 +29,9 @@ class IndexWords:
     async def do(self, work: Work) -> int:
         if work.words_version == entries.VERSION:
             return 0
-        return await self._store.reindex(work.principal, work.conversation, after=work.after, through=work.through)
+        return await self._store.reindex(
+            work.principal, work.conversation, after=work.after, through=work.through, last=work.last
+        )
 
 
 class CountTokens:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
-from recollect.core.errors import ProviderUnavailable
+from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.protocols import Clock, Embedder
+from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
 from recollect.worker import Interrupted, Work
 
@@ -38,7 +39,7 @@ class Embedders:
     def __init__(self, given: Embedder | None) -> None:
         self._given = given
         self._built_in: Embedder | None = None
-        self._questions: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+        self._questions: OrderedDict[tuple[str, int, str], Vectors] = OrderedDict()
 
     @property
     def current(self) -> Embedder:
@@ -67,10 +68,17 @@ class Embedders:
         """One row of length 1 for each text."""
         import numpy as np
 
-        encode: Callable[[Sequence[str]], Vectors] | None = getattr(embedder, "encode", None)
-        if encode is not None:
-            return await asyncio.to_thread(encode, texts)
-        found: Any = np.asarray(await embedder.embed(texts), np.float32)
+        from recollect.providers.minilm import MiniLM
+
+        try:
+            if isinstance(embedder, MiniLM):
+                return await asyncio.to_thread(embedder.encode, texts)
+            found: Any = np.asarray(await embedder.embed(texts), np.float32)
+        except RecollectError:
+            raise
+        except Exception as error:  # whatever an embedder of somebody else may raise
+            log.warning("the embedder failed: %s", type(error).__name__)
+            raise ProviderUnavailable("embedder_failed", f"The embedder failed: {type(error).__name__}.") from error
         if found.shape != (len(texts), embedder.dimensions) or not np.isfinite(found).all():
             raise ProviderUnavailable("embedder_invalid", "The embedder's answer is not what was asked for.")
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
@@ -79,7 +87,7 @@ class Embedders:
 
     async def embed_question(self, embedder: Embedder, text: str) -> Vectors:
         """The vector of a question; those asked lately are remembered."""
-        name = (embedder.name, text)
+        name = (embedder.name, embedder.dimensions, text)
         if name not in self._questions:
             self._questions[name] = (await self.embed(embedder, [text]))[0]
             while len(self._questions) > REMEMBERED:
@@ -98,14 +106,14 @@ class EmbedMessages:
 
     def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, backfill: Callable[[], bool]) -> None:
         self._store, self._clock, self._embedders, self._backfill = store, clock, embedders, backfill
-        self._key: int | None = None
+        self._row: Row | None = None
         self._replaced = False
 
     async def tend(self) -> int:
         """Bring the embedder into force, once."""
-        if self._key is None:
+        if self._row is None and not self._replaced:
             name, dimensions = self._embedders.identity
-            self._key = await self._store.use_embedder(
+            self._row = await self._store.use_embedder(
                 name,
                 dimensions,
                 passages=passages.VERSION,
@@ -115,21 +123,36 @@ class EmbedMessages:
         return 0
 
     async def do(self, work: Work) -> int:
-        if self._replaced:
-            raise _replaced()
         await self.tend()
-        assert self._key is not None  # noqa: S101 - so `tend` leaves it
-        embedder = self._embedders.current
-        where = (work.principal, work.conversation)
-        rows = await self._store.unembedded(*where, embedder=self._key, after=work.after, through=work.through)
-        pieces = [embedded_texts(row["content"], row["name"]) for row in rows]
-        blobs = await self._blobs(embedder, pieces, work.is_over)
-        made = [(row["seq"], blob) for row, blob in zip(rows, blobs, strict=True)]
-        if not await self._store.save_vectors(*where, made, embedder=self._key, after=work.after, through=work.through):
-            self._replaced = True  # the last one to start is in force; two that take turns would never be done
-            log.warning("another process uses another embedder than %s on this database", embedder.name)
+        if self._row is None:
             raise _replaced()
-        return len(rows)
+        embedder, row = self._embedders.current, self._row
+        where = (work.principal, work.conversation)
+        found = await self._store.unembedded(*where, embedder=row["key"], after=work.after, through=work.through)
+        pieces = await asyncio.to_thread(lambda: [embedded_texts(one["content"], one["name"]) for one in found])
+        blobs = await self._blobs(embedder, pieces, work.is_over)
+        made = [(one["seq"], blob) for one, blob in zip(found, blobs, strict=True)]
+        saved = await self._store.save_vectors(
+            *where, made, embedder=row, after=work.after, through=work.through, generation=work.generation
+        )
+        if not saved:
+            await self._step_back()
+            raise Interrupted if not self._replaced else _replaced()
+        return len(found)
+
+    async def _step_back(self) -> None:
+        """The row is not in force any more: another embedder is, or a restore brought other rows."""
+        name, dimensions = self._embedders.identity
+        newest = await self._store.embedder_in_force()
+        same = newest is None or (newest["name"], newest["dimensions"]) == (name, dimensions)
+        self._row = None
+        if not same:
+            self._replaced = True  # the last one to start is in force; two that take turns would never be done
+            log.warning("another process uses another embedder than %s on this database", name)
+
+    def reset(self) -> None:
+        """After a restore: other rows may be in force."""
+        self._row, self._replaced = None, False
 
     async def _blobs(
         self, embedder: Embedder, pieces: Sequence[Sequence[str]], is_over: Callable[[], bool]

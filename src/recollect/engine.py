@@ -86,16 +86,18 @@ class AsyncMemory:
         self._embedders = Embedders(self._parts.embedder)
         self._metrics = RecallMetrics(self._store, self._clock)
         self._recalling: Recaller | None = None
-        embedding = EmbedMessages(self._store, self._clock, self._embedders, lambda: self._settings.backfill_chunks)
+        self._embedding = EmbedMessages(
+            self._store, self._clock, self._embedders, lambda: self._settings.backfill_chunks
+        )
         self._worker = Worker(
             self._store,
             self._clock,
             holder=new_id(self._clock.now()),
             tracks=[
                 Track("worked", [IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))]),
-                Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
+                Track("embedded", [self._embedding], slice=128, side_by_side=2, whole=False),
             ],
-            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock), self._metrics, embedding],
+            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock), self._metrics, self._embedding],
             lease=lambda: timedelta(seconds=self._settings.worker_lease_seconds),
         )
         self._background = worker
@@ -251,7 +253,10 @@ class AsyncMemory:
         if zone is not None:
             changes["zone"] = times.load_zone(zone).key
         await self._ready()
-        return await self._store.update_conversation(self._principal, conversation, **changes)
+        changed = await self._store.update_conversation(self._principal, conversation, **changes)
+        if self._recalling is not None and zone is not None:
+            self._recalling.scopes.forget()
+        return changed
 
     # Recall
 
@@ -353,7 +358,7 @@ class AsyncMemory:
 
         questions = await asyncio.to_thread(measuring.read_labels, labelled)
         measuring.require_vectors(await self.drain())
-        tuner = tuning.Tuner(self._store, self._embedders, self._recaller.scopes, self._settings)
+        tuner = tuning.Tuner(self._recaller, self._settings)
         tuned = await tuner.tune(self._principal, questions, step=step)
         if not (apply and tuned.improves):
             return tuned
@@ -386,7 +391,7 @@ class AsyncMemory:
         if self._recalling is None:
             from recollect.recall.recaller import Recaller
 
-            self._recalling = Recaller(self._store, self._embedders, lambda: self._settings)
+            self._recalling = Recaller(self._store, self._clock, self._embedders, lambda: self._settings)
         return self._recalling
 
     # Derived work
@@ -488,6 +493,7 @@ class AsyncMemory:
         await self._ready()
         saved = None if save_to is None else Path(save_to)
         await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
+        self._embedding.reset()
         self._worker.notify()
 
     # Erasing
@@ -508,6 +514,7 @@ class AsyncMemory:
         await self._ready()
         now = self._clock.now()
         receipt_id = new_id(now)
+        await self._metrics.flush()  # so that nothing of the person is written after the erase
         counts, samples = await self._store.erase(
             self._principal,
             id=receipt_id,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from recollect.core import times
 from recollect.core.drafts import to_json
+from recollect.core.errors import RecollectError
 from recollect.core.models import JsonObject, Principal
 from recollect.core.protocols import Clock
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
+
+log = logging.getLogger(__name__)
 
 KEPT: Final = timedelta(days=30)
 BUFFER: Final = 10_000  # rows; if nobody writes them, the oldest are lost, not the process's memory
@@ -33,9 +37,14 @@ class RecallMetrics:
         del self._rows[:-BUFFER]
 
     async def flush(self) -> None:
+        """Write what is noted; what cannot be written is kept for the next time, as far as there is room."""
         rows, self._rows = self._rows, []
         if rows:
-            await self._store.save_recalls(rows)
+            try:
+                await self._store.save_recalls(rows)
+            except RecollectError as error:
+                log.warning("metrics cannot be written: %s", error.code)
+                self._rows = (rows + self._rows)[-BUFFER:]
 
     async def tend(self) -> int:
         """Never counts as work done: a drain would not end."""

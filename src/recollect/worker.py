@@ -38,6 +38,7 @@ class Work:
     after: int
     through: int
     last: int
+    generation: int
     words_version: int
     is_over: Callable[[], bool] = lambda: False  # whether to stop at the next good moment
 
@@ -192,6 +193,7 @@ class Worker:
                     after=row["cursor"],
                     through=min(row["last_seq"], row["cursor"] + track.slice),
                     last=row["last_seq"],
+                    generation=row["generation"],
                     words_version=row["words_version"],
                     is_over=is_over,
                 )
@@ -213,7 +215,13 @@ class Worker:
             raise
         if ok:
             await self._store.finish_work(
-                track.name, name, holder=self._holder, key=work.key, after=work.after, through=work.through
+                track.name,
+                name,
+                holder=self._holder,
+                key=work.key,
+                after=work.after,
+                through=work.through,
+                generation=work.generation,
             )
         else:
             await self._store.release_lease(name, holder=self._holder)

@@ -522,7 +522,7 @@ def test_the_demo_shows_itself_and_a_second_time_adds_nothing(
     shown = run("demo", at="")
     assert "peanuts" in shown.stdout
     steps = re.findall(r"^  \S+ (\w+) .*--db recollect-demo.db$", shown.stderr, re.MULTILINE)
-    assert steps == ["recall", "history", "add", "doctor"]
+    assert steps == ["recall", "context", "history", "add", "doctor"]
     assert [path.name for path in tmp_path.glob("*.db")] == ["recollect-demo.db"]
     again = as_json(run("demo", "--json", at=""))
     assert again["imported"]["added"] == 0

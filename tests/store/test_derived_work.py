@@ -95,7 +95,9 @@ def test_a_message_that_arrives_during_the_work_is_done_next(open_memory: Open) 
     store = memory._engine._store
     (row,) = memory._wait(store.due("worked", after=0, limit=10))
     memory.add("trip", "user", "second")
-    assert memory._wait(store.finish_work("worked", "l", holder="h", key=row["key"], after=0, through=row["last_seq"]))
+    assert memory._wait(
+        store.finish_work("worked", "l", holder="h", key=row["key"], after=0, through=row["last_seq"], generation=0)
+    )
     assert memory.stats()["due"] == 1
     assert memory.drain().counts["tokens"] == 1
     assert memory.stats()["due"] == 0
@@ -110,7 +112,15 @@ def test_a_rebuild_in_the_middle_of_the_work_is_not_lost(open_memory: Open) -> N
     (row,) = memory._wait(store.due("worked", after=0, limit=10))
     memory._wait(store.rewind(Principal("local")))
     assert not memory._wait(
-        store.finish_work("worked", "l", holder="h", key=row["key"], after=row["cursor"], through=row["last_seq"])
+        store.finish_work(
+            "worked",
+            "l",
+            holder="h",
+            key=row["key"],
+            after=row["cursor"],
+            through=row["last_seq"],
+            generation=row["generation"],
+        )
     )
     assert memory.drain().counts["tokens"] == 2
 

@@ -93,8 +93,9 @@ def test_other_conversations_are_asked_when_this_one_has_little(memory: Memory) 
     assert "talk-0" in ids(memory, "am I allergic to peanuts?", conversation="new", limit=3)
     assert "talk-0" in ids(memory, "am I allergic to peanuts?", conversation="unknown", limit=3)
     # Where this one has enough, others are left alone.
-    tell(memory, "own")
-    assert {hit.conversation for hit in memory.recall("dentist peanuts Berlin museum", conversation="own")} == {"own"}
+    tell(memory, "own", [("user", f"The dentist moved the appointment to day {day}.") for day in range(4)])
+    asked = memory.recall("which appointment did the dentist move?", conversation="own")
+    assert {hit.conversation for hit in asked} == {"own"}
 
 
 def test_a_person_never_recalls_what_another_said(open_memory: Open) -> None:

@@ -133,7 +133,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_a_failure_and_not_a_vector(
 
     memory = open_memory(embedder=Wrong(16))
     fill(memory, 2)
-    assert memory.drain().failed["vectors"] in ("embedder_invalid", "unexpected")
+    assert memory.drain().failed["vectors"] in ("embedder_invalid", "embedder_failed")
     assert stored_vectors(location) == {}
     assert len(memory.recall("message")) == 2
 

@@ -165,9 +165,8 @@ def test_scores_from_the_arms_are_those_that_recall_gives_with_such_weights(
             await memory.add_many("a", sayings(120))
             await memory.add_many("small", sayings(2, seed=5))
             await memory.drain()
-            store, embedders = memory._store, memory._embedders
-            real = Recaller(store, embedders, lambda: settings)
-            tuner = tuning.Tuner(store, embedders, real.scopes, Settings())
+            real = Recaller(memory._store, memory._clock, memory._embedders, lambda: settings)
+            tuner = tuning.Tuner(real, Settings())
             for query in ("river dinner", "what does parse_row in loadUser do last week", "museum"):
                 arms = await tuner.arms(Principal(), Judged(query, conversation, frozenset()))
                 found = await real.find(Principal(), query, conversation=conversation)

@@ -12,11 +12,13 @@ from typing import Final
 from recollect.cli.display import counted, note, out, show_json, show_messages
 from recollect.cli.log import find_conversation, show_conversations, show_stats
 from recollect.cli.options import DEFAULT_DATABASE, Call
+from recollect.cli.recall import show_hits
 from recollect.cli.work import catch_up
 from recollect.core import times
 
 DEMO_DATABASE: Final = "recollect-demo.db"
 _CONVERSATION: Final = "trip"
+_QUESTION: Final = "Which food could make Sara ill?"
 
 
 def demo(call: Call) -> None:
@@ -27,9 +29,11 @@ def demo(call: Call) -> None:
         catch_up(memory)
         about = find_conversation(memory, _CONVERSATION)
         found, said, totals = memory.conversations(), memory.history(_CONVERSATION), memory.stats()
+        recalled = memory.recall(_QUESTION, conversation=_CONVERSATION, limit=2)
     next_steps = _next_steps(call)
     if call.json:
-        parts = {"imported": imported, "conversations": found, "history": said, "stats": totals, "next": next_steps}
+        parts = {"imported": imported, "conversations": found, "history": said, "stats": totals}
+        parts |= {"recall": recalled, "next": next_steps}
         show_json(parts)
         return
     note(f"{counted(imported.added, 'message')} imported into {call.shown_db}, {imported.known} were there already.\n")
@@ -38,6 +42,8 @@ def demo(call: Call) -> None:
     show_messages(said, times.load_zone(about.zone))
     out("")
     show_stats(totals)
+    out(f"\n{_QUESTION}  (no model, no network: by meaning and words)")
+    show_hits(recalled.hits, {_CONVERSATION: about.zone}, why=False)
     note("\nTry next:\n" + "\n".join(f"  {step}" for step in next_steps))
 
 
@@ -46,7 +52,8 @@ def _next_steps(call: Call) -> list[str]:
     who = "" if call.person == "local" else f" --person {shlex.quote(call.person)}"
     program = "recollect" if shutil.which("recollect") else os.path.relpath(sys.argv[0])
     return [
-        f'{program} recall "What can Sara not eat?" --limit 3{where}{who}',
+        f'{program} recall "When do they fly home?" --limit 3 --why{where}{who}',
+        f'{program} context {_CONVERSATION} "Plan dinner for tonight." --budget 400{where}{who}',
         f"{program} history {_CONVERSATION} --limit 4{where}{who}",
         f'{program} add {_CONVERSATION} user "Please remind me of the dinner."{where}{who}',
         f"{program} doctor{where}{who}",

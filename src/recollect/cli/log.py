@@ -40,6 +40,7 @@ _LABELS: Final = {
     "tokens": "tokens",
     "counted": "messages with counted tokens",
     "estimated": "of these only estimated",
+    "embedded": "messages that can be found by meaning",
     "replaced": "characters that could not be stored",
     "due": "conversations that wait for derived work",
     "bytes": "bytes of the database, everyone's",

@@ -78,7 +78,7 @@ def recall(
     else:
         looked_at, took = counted(found.metrics["scope"], "message"), found.metrics["ms"]["total"]
         note(f"{counted(len(found), 'hit')} among {looked_at}, in {took:.0f} ms.")
-        _show_hits(found.hits, zones, why=why)
+        show_hits(found.hits, zones, why=why)
     _tell_degraded(found.degraded, has_answer=bool(found.hits))
 
 
@@ -94,7 +94,7 @@ def _zones(memory: Memory, conversation: str | None) -> dict[str, str]:
     return zones
 
 
-def _show_hits(hits: Sequence[Hit], zones: Mapping[str, str], *, why: bool) -> None:
+def show_hits(hits: Sequence[Hit], zones: Mapping[str, str], *, why: bool) -> None:
     for rank, hit in enumerate(hits, 1):
         speaker = hit.role if hit.name is None else f"{hit.role} ({line(hit.name)})"
         when = shown_time(hit.at, times.load_zone(zones.get(hit.conversation, "UTC")))

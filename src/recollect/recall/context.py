@@ -74,6 +74,10 @@ def build(
     memory, chosen = _memory(given, covered, Room(most), tokenizer, count, draft)
     if memory is not None:
         room.take(count(memory))
+    if not covered and given.newest:  # the newest turn had to be cut: perhaps not, with what recall left
+        room.left += sum(count(message) for message in tail)
+        tail, covered = _tail(given, Room(room.left), turns if budget > SMALL else 1, tokenizer, count)
+        room.take(sum(count(message) for message in tail))
     older, covered = _more_tail(given, tail, covered, chosen, room, count)
     tail = older + tail
     draft.part(
@@ -86,20 +90,21 @@ def build(
     messages = [*head, *([memory] if memory is not None else []), *tail, question]
     return Context(
         messages=tuple(messages),
-        text=as_text(messages),
+        text=as_text(messages, memory),
         tokens=sum(count(message) for message in messages),
         explain={"budget": budget, "parts": draft.parts, "left_out": draft.left_out},
         degraded=given.degraded,
     )
 
 
-def as_text(messages: Sequence[Mapping[str, Any]]) -> str:
+def as_text(messages: Sequence[JsonObject], memory: JsonObject | None) -> str:
     """The same as one text, for models that take no list of messages."""
     return "\n\n".join(
-        message["content"] or "" if message["role"] == "system" or message["content"].startswith(fence.OPEN)
+        message["content"]
+        if message["role"] == "system" or message is memory
         else f"{message['role']}: {message['content']}"
         for message in messages
-    )  # fmt: skip
+    )
 
 
 def _system(given: Ingredients, room: Room, count: Count, draft: _Draft) -> list[JsonObject]:
@@ -195,12 +200,12 @@ def _more_tail(
     if tail and not covered:
         return [], covered  # not even the newest turn fits
     known = {message.seq for message in covered}
-    quoted = {item.message.id for item in chosen}
+    quoted = {item.message.seq for item in chosen if item.message.conversation == given.conversation}
     older: list[JsonObject] = []
     for turn in reversed(turns_of(given.newest)):
         if turn[0].seq in known:
             continue
-        if all(message.id in quoted for message in turn):
+        if all(message.seq in quoted for message in turn):
             continue
         messages = [as_message(message) for message in turn]
         if not room.take(sum(map(count, messages))):

@@ -202,7 +202,7 @@ def best(scores: Floats, count: int) -> Indices:
 
 
 def words_alone(found: Found) -> Indices:
-    lexical = scoring.bm25(found.scope, found.question.words)
+    lexical = _worded(found)
     return _above(lexical, SEEN)
 
 
@@ -213,7 +213,7 @@ def vectors_alone(found: Found) -> Indices:
 def by_rank(found: Found) -> Indices:
     """Reciprocal rank fusion of the two."""
     fused = np.zeros(len(found.scope), np.float32)
-    for scores in (scoring.bm25(found.scope, found.question.words), _nearest(found)):
+    for scores in (_worded(found), _nearest(found)):
         ranked = _above(scores, RRF_DEPTH)
         fused[ranked] += 1 / (RRF + 1 + np.arange(len(ranked), dtype=np.float32))
     return _above(fused, SEEN)
@@ -221,7 +221,7 @@ def by_rank(found: Found) -> Indices:
 
 def document_formula(found: Found) -> Indices:
     """0.6 dense + 0.3 bm25 + 0.1 code over what either arm brings, as document E has it."""
-    lexical, near = scoring.bm25(found.scope, found.question.words), _nearest(found)
+    lexical, near = _worded(found), _nearest(found)
     brought = np.union1d(_above(near, SEEN * OVERFETCH), _above(lexical, SEEN * OVERFETCH))
     code = scoring.names(found.scope, found.question.names) > 0
     most = max(float(lexical.max(initial=0.0)), 1e-9)
@@ -233,6 +233,12 @@ def _above(scores: Floats, count: int) -> Indices:
     """The best of those that the arm found at all."""
     ranked = best(scores, count)
     return ranked[scores[ranked] > 0]
+
+
+def _worded(found: Found) -> NDArray[np.float32]:
+    """Each message by the words of its best passage, whatever the settings say."""
+    by_passage, _ = scoring.bm25(found.scope, found.question.words)
+    return scoring.best_of(found.scope, by_passage)
 
 
 def _nearest(found: Found) -> Floats:
@@ -338,7 +344,7 @@ async def known_items(recaller: Recaller, principal: Principal, sample: int) -> 
     """For some messages a question of a few of their rarer words; the same for the same log."""
     scope = await recaller.scopes.get(principal, None)
     chance = np.random.default_rng(SEED)
-    long = np.flatnonzero(scope.lengths >= WORDS)
+    long = np.flatnonzero(scope.words_in >= WORDS)
     order = np.lexsort((scope.seqs[long], scope.at[long]))  # not by keys, which differ from database to database
     chosen = chance.permutation(long[order])[: 2 * sample].tolist()  # some have too few words after all
     messages = await recaller.texts(principal, scope, chosen)

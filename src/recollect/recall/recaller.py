@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from recollect.core import times
 from recollect.core.errors import RecollectError
 from recollect.core.models import Context, Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import Clock, Tokenizer
 from recollect.embedding import Embedders
 from recollect.providers.tokenizer import count_message
 from recollect.recall import scoring
@@ -33,7 +33,9 @@ log = logging.getLogger(__name__)
 
 ENOUGH: Final = 3  # good hits in a conversation, before others are asked too
 GOOD: Final = 0.35  # nearness of a good hit
+MOST_OF_IT: Final = 0.6  # of what all words of the question would be worth, for a good hit
 HERE: Final = 0.1  # what a message is worth more if it stands in the conversation asked about
+OLD: Final = timedelta(days=7)  # silence after which "last week" may mean the end of the conversation
 TURN: Final = 3  # neighbours of a hit at most
 WITHIN: Final = 200  # hits that are looked at to fill a budget
 NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
@@ -74,9 +76,15 @@ class Found:
 
 
 class Recaller:
-    def __init__(self, store: SqlStore, embedders: Embedders, settings: Callable[[], Settings]) -> None:
-        self._store, self._embedders, self._settings = store, embedders, settings
+    def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, settings: Callable[[], Settings]) -> None:
+        self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
+
+    def weighed(self, settings: Callable[[], Settings]) -> Recaller:
+        """The same with other settings; the scopes that are in memory are shared."""
+        other = Recaller(self._store, self._clock, self._embedders, settings)
+        other.scopes = self.scopes
+        return other
 
     async def find(
         self,
@@ -92,26 +100,21 @@ class Recaller:
         """Everything in the scope by how much it matters; other conversations too where this one has little."""
         watch = Watch()
         question = read(text)
-        here = await self.scopes.get(principal, conversation)
+        scope = await self.scopes.get(principal, conversation)
         watch.lap("load")
-        vectors, degraded = await self._question_vectors(here, question, conversation is not None)
+        vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
-        scores = await self._fuse(here, question, vectors, at)
-        scope, total = here, scores.total
-        if conversation is not None and _good(scores) < ENOUGH:
+        scores = await self._fuse(scope, question, vectors, at, conversation)
+        if conversation is not None and _good(scores, _in_time(scope, since, until)) < ENOUGH:
             scope = await self.scopes.get(principal, None)
             watch.lap("load")
-            scores = await self._fuse(scope, question, vectors, at)
-            keys = [key for key, row in scope.conversations.items() if row["name"] == conversation]
-            total = scores.total
-            if keys:
-                scores = scores.with_part("here", HERE * (scope.keys == keys[0]).astype(np.float32))
-                total = scores.total
-        keep = scores.related()
-        if since is not None:
-            keep &= scope.at >= times.to_micros(since)
-        if until is not None:
-            keep &= scope.at < times.to_micros(until)
+            vectors, degraded = await self._question_vectors(scope, question, vectors)
+            watch.lap("embed")
+            scores = await self._fuse(scope, question, vectors, at, conversation)
+            own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
+            scores = scores.with_part("here", HERE * np.isin(scope.keys, own).astype(np.float32))
+        total = scores.total
+        keep = scores.related() & _in_time(scope, since, until) & (scope.words_in > 0)
         ranked = _best(total, np.flatnonzero(keep), most) if question.text.strip() else np.empty(0, np.int64)
         watch.lap("score")
         return Found(question, scope, scores, total, ranked, degraded, watch)
@@ -151,16 +154,13 @@ class Recaller:
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings()
-        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        newest = await self._newest_turns(principal, conversation)
         if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
             newest = newest[:-1]
         asked_now = None if not newest else newest[-1].seq
-        found = await self.find(principal, text, conversation=conversation, at=at)
-        wanted = [
-            int(index)
-            for index in found.ranked[: CANDIDATES + min(budget, 50_000) // TOKENS_EACH]
-            if not _is_question(found.scope, index, conversation, asked_now)
-        ]
+        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
+        found = await self.find(principal, text, conversation=conversation, at=at, most=most)
+        wanted = [int(index) for index in found.ranked if not _is_question(found.scope, index, conversation, asked_now)]
         messages = await self.texts(principal, found.scope, wanted)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
@@ -189,12 +189,20 @@ class Recaller:
         metrics["budget"] = budget
         return context, metrics
 
+    async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
+        """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
+        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        if len(newest) < NEWEST:
+            return newest
+        begins = [place for place, message in enumerate(newest) if message.role == "user"]
+        return newest[begins[0] :] if begins else []
+
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
     ) -> list[Similar]:
         scope = await self.scopes.get(principal, None)
         question = read(text)
-        vectors, _ = await self._question_vectors(scope, question, others=False)
+        vectors, _ = await self._question_vectors(scope, question, {})
         near = scoring.dense(scope, vectors).messages()
         own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
         asked = (scope.roles == scoring.USER) & ~np.isin(scope.keys, own) & (near >= ALIKE)
@@ -210,15 +218,12 @@ class Recaller:
         return found
 
     async def _question_vectors(
-        self, scope: Scope, question: Read, others: bool
+        self, scope: Scope, question: Read, known: Mapping[int, NDArray[np.float32]]
     ) -> tuple[dict[int, NDArray[np.float32]], tuple[str, ...]]:
-        """The question's vector for each embedder whose vectors serve here (or may, in other conversations)."""
-        asked = {seen.embedder for seen in scope.seen.values()} - {None}
-        if others and not asked:
-            asked = set(self.scopes.embedders)
-        found: dict[int, NDArray[np.float32]] = {}
+        """The question's vector for each embedder whose vectors serve in the scope, and what is missing."""
+        found = dict(known)
         degraded: dict[str, None] = {}
-        for key in sorted(one for one in asked if one is not None):
+        for key in sorted({seen.embedder for seen in scope.seen.values() if seen.embedder is not None} - set(found)):
             embedder = self._embedders.named(*self.scopes.embedders[key])
             if embedder is None:
                 degraded["embedder_changed"] = None
@@ -231,13 +236,18 @@ class Recaller:
         return found, tuple(degraded)
 
     async def _fuse(
-        self, scope: Scope, question: Read, vectors: Mapping[int, NDArray[np.float32]], at: datetime | None
+        self,
+        scope: Scope,
+        question: Read,
+        vectors: Mapping[int, NDArray[np.float32]],
+        at: datetime | None,
+        conversation: str | None,
     ) -> Scores:
         settings = self._settings()
         lexical = settings.rag_hybrid or not vectors
-        now = at or (times.from_micros(int(scope.at.max())) if len(scope) else None)
-        zones = {row["zone"] for row in scope.conversations.values()}
-        periods = question.periods(now, zones.pop() if len(zones) == 1 else "UTC") if now is not None else []
+        zones = {row["zone"] for row in scope.conversations.values() if conversation in (None, row["name"])}
+        zone = zones.pop() if len(zones) == 1 else "UTC"
+        periods = [one for now in self._moments(scope, at) for one in question.periods(now, zone)]
         asked = Question(
             words=question.words if lexical else (),
             names=question.names if lexical else (),
@@ -249,6 +259,13 @@ class Recaller:
         if len(scope) <= THREAD:
             return scoring.fuse(scope, asked, weights)
         return await asyncio.to_thread(scoring.fuse, scope, asked, weights)
+
+    def _moments(self, scope: Scope, at: datetime | None) -> list[datetime]:
+        """Against which "last week" is read: the moment of asking, and in an old conversation also its own end."""
+        if at is not None or not len(scope):
+            return [] if at is None else [at]
+        now, newest = self._clock.now(), times.from_micros(int(scope.at.max()))
+        return [now] if abs(now - newest) < OLD else [now, newest]
 
     async def _hits(self, principal: Principal, found: Found, limit: int) -> list[Hit]:
         chosen = found.ranked[:limit]
@@ -355,10 +372,19 @@ def _best(total: NDArray[np.float32], among: NDArray[np.int64], most: int) -> ND
     return ordered[:most]
 
 
-def _good(scores: Scores) -> int:
-    """How many messages speak of what was asked for: near in meaning, or with the words of it."""
-    best = scores.lexical.max(initial=0.0)
-    return int(((scores.near >= GOOD) | ((scores.lexical >= best / 2) & (best > 0))).sum())
+def _in_time(scope: Scope, since: datetime | None, until: datetime | None) -> NDArray[np.bool_]:
+    keep = np.ones(len(scope), np.bool_)
+    if since is not None:
+        keep &= scope.at >= times.to_micros(since)
+    if until is not None:
+        keep &= scope.at < times.to_micros(until)
+    return keep
+
+
+def _good(scores: Scores, among: NDArray[np.bool_]) -> int:
+    """How many messages speak of what was asked for: near in meaning, or with most of its words."""
+    worded = (scores.lexical >= MOST_OF_IT * scores.possible) & (scores.possible > 0)
+    return int((((scores.near >= GOOD) | worded) & among).sum())
 
 
 def _turn(scope: Scope, index: int) -> list[int]:

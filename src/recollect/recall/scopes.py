@@ -12,6 +12,7 @@ from recollect.sql.scopes import News
 from recollect.sql.store import SqlStore
 
 ROOM: Final = 512 * 1024 * 1024  # bytes; the scopes used longest ago go when there is not enough
+MOST: Final = 1000  # scopes
 INLINE: Final = 200  # rows that are taken in without a thread
 
 Name = tuple[str, str | None]
@@ -22,7 +23,6 @@ class Scopes:
         self._store, self._room = store, room
         self._kept: OrderedDict[Name, Scope] = OrderedDict()
         self._locks: defaultdict[Name, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._dimensions: dict[int, int] = {}
         self.embedders: dict[int, tuple[str, int]] = {}
 
     async def get(self, principal: Principal, conversation: str | None) -> Scope:
@@ -33,13 +33,17 @@ class Scopes:
             news = await self._store.load_scope(principal, conversation, scope.seen, scope.state)
             if news is not None:
                 scope = await self._take(scope, news)
-            self._kept[name] = scope
-            self._kept.move_to_end(name)
+            if len(scope):
+                self._kept[name] = scope
+                self._kept.move_to_end(name)
+        if not len(scope):
+            self._kept.pop(name, None)
+            self._locks.pop(name, None)
         self._make_room()
         return scope
 
     async def _take(self, scope: Scope, news: News) -> Scope:
-        if {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:
+        if news.fresh or {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:
             rows = await self._store.embedders()
             self.embedders = {row["key"]: (row["name"], row["dimensions"]) for row in rows}
         dimensions = {key: size for key, (_, size) in self.embedders.items()}
@@ -49,10 +53,11 @@ class Scopes:
 
     def _make_room(self) -> None:
         size = sum(scope.nbytes for scope in self._kept.values())
-        while size > self._room and len(self._kept) > 1:
+        while (size > self._room or len(self._kept) > MOST) and len(self._kept) > 1:
             name, scope = self._kept.popitem(last=False)
             self._locks.pop(name, None)
             size -= scope.nbytes
 
-    def clear(self) -> None:
+    def forget(self) -> None:
+        """Read everything anew: something changed that no count shows."""
         self._kept.clear()

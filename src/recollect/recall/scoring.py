@@ -64,6 +64,7 @@ class Scores:
     lexical: Floats
     nearness: Nearness
     lexical_by_passage: Floats
+    possible: float  # what holding all words of the question once is worth
 
     @property
     def total(self) -> Floats:
@@ -82,17 +83,22 @@ class Scores:
         return {name: float(part[index]) for name, part in self.parts.items() if part[index] != 0}
 
 
-def bm25(scope: Scope, words: Sequence[int]) -> Floats:
-    """Each passage by the words it shares with the question; what is rare in the scope counts more."""
+def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:
+    """Each passage by the words it shares with the question; what is rare in the scope counts more.
+
+    And what a passage of average length is worth that holds each word once.
+    """
     found = np.zeros(len(scope.owners), np.float32)
+    possible = 0.0
     average = max(scope.average_length, 1.0)
     for word in words:
         docs, counts = postings.find(scope.words, word)
+        rarity = math.log(1 + (len(found) - len(docs) + 0.5) / (len(docs) + 0.5))
+        possible += rarity
         if len(docs):
-            rarity = math.log(1 + (len(found) - len(docs) + 0.5) / (len(docs) + 0.5))
             room = K1 * (1 - B + B * scope.lengths[docs] / average)
             found[docs] += rarity * counts * (K1 + 1) / (counts + room)
-    return found
+    return found, possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ def sessions(scope: Scope, total: Floats, best: int = 30) -> Floats:
 
 def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
     """All arms, weighed and summed; `hit.why` shows the parts."""
-    by_passage, nearness = bm25(scope, question.words), dense(scope, question.vectors)
+    (by_passage, possible), nearness = bm25(scope, question.words), dense(scope, question.vectors)
     lexical = best_of(scope, by_passage)
     near = nearness.messages()
     lexical_around, near_around = around(scope, lexical), around(scope, near)
@@ -238,7 +244,7 @@ def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
     }
     exact = {name: part.astype(np.float32, copy=False) for name, part in parts.items()}
     exact["session"] = weights.session * sessions(scope, _sum(exact.values()))
-    return Scores(exact, near, lexical, nearness, by_passage)
+    return Scores(exact, near, lexical, nearness, by_passage, possible)
 
 
 def _sum(parts: Iterable[Floats]) -> Floats:

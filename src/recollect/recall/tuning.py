@@ -18,14 +18,11 @@ from numpy.typing import NDArray
 
 from recollect.core.errors import Conflict, InvalidInput, ProviderUnavailable
 from recollect.core.models import JsonObject, Principal, Record
-from recollect.embedding import Embedders
 from recollect.recall import scoring
 from recollect.recall.measuring import RANKED, Judged, Labelled, best, judge, ndcg
 from recollect.recall.recaller import Found, Recaller
-from recollect.recall.scopes import Scopes
 from recollect.recall.scoring import Weights
 from recollect.settings import Settings
-from recollect.sql.store import SqlStore
 
 Floats = NDArray[np.float32]
 Point = tuple[float, float, float]  # alpha, beta, gamma
@@ -109,10 +106,9 @@ class Arms:
 class Tuner:
     """Asks as recall does, with any weights."""
 
-    def __init__(self, store: SqlStore, embedders: Embedders, scopes: Scopes, settings: Settings) -> None:
+    def __init__(self, recaller: Recaller, settings: Settings) -> None:
         self._settings, self._weights = settings, CORNERS[0]
-        self._recaller = Recaller(store, embedders, self._weighed)
-        self._recaller.scopes = scopes  # those that are read already
+        self._recaller = recaller.weighed(self._weighed)
 
     def _weighed(self) -> Settings:
         return self._settings.model_copy(update=dict(zip(NAMES, self._weights, strict=True)))

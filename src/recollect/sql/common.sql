@@ -142,25 +142,28 @@ DELETE FROM settings WHERE person = :person AND name = :name;
 
 -- name: due_conversations
 -- system: the worker serves everyone; each conversation is then worked on as its own person
-SELECT key, person, name, last_seq, worked_seq AS cursor, words_version FROM conversations
+SELECT key, person, name, last_seq, worked_seq AS cursor, words_version, generation FROM conversations
 WHERE worked_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 
 -- name: unembedded_conversations
 -- system: see due_conversations
-SELECT key, person, name, last_seq, embedded_seq AS cursor, words_version FROM conversations
+SELECT key, person, name, last_seq, embedded_seq AS cursor, words_version, generation FROM conversations
 WHERE embedded_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 
 -- name: outdate_words
 -- system: a new analyser outdates everyone's words
-UPDATE conversations SET worked_seq = 0 WHERE words_version <> :version AND worked_seq > 0;
+UPDATE conversations SET worked_seq = 0, generation = generation + 1
+WHERE words_version <> :version AND worked_seq > 0;
 
 -- name: mark_worked
 -- system: only moves a cursor, and only if nobody moved it since
-UPDATE conversations SET worked_seq = :through WHERE key = :key AND worked_seq = :after;
+UPDATE conversations SET worked_seq = :through
+WHERE key = :key AND worked_seq = :after AND generation = :generation;
 
 -- name: mark_embedded
 -- system: see mark_worked
-UPDATE conversations SET embedded_seq = :through WHERE key = :key AND embedded_seq = :after;
+UPDATE conversations SET embedded_seq = :through
+WHERE key = :key AND embedded_seq = :after AND generation = :generation;
 
 -- name: mark_words
 -- system: only notes which analyser made the words
@@ -180,12 +183,14 @@ LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
 WHERE e.seq IS NULL AND c.worked_seq >= m.seq;
 
 -- name: rewind_conversations
-UPDATE conversations SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL
+UPDATE conversations
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, generation = generation + 1
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
 
 -- name: rewind_everything
 -- system: rebuild for all people, on the operator's word
-UPDATE conversations SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL;
+UPDATE conversations
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, generation = generation + 1;
 
 -- name: delete_tokens
 DELETE FROM message_tokens WHERE message_key IN (
@@ -208,7 +213,7 @@ ORDER BY m.seq;
 -- Recall.
 
 -- name: scope_conversations
-SELECT key, name, zone, created_at, last_seq, messages, words_version, embedder_key, embedded_seq
+SELECT key, name, zone, created_at, last_seq, messages, words_version, embedder_key, embedded_seq, generation
 FROM conversations
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
 ORDER BY key;
@@ -217,7 +222,7 @@ ORDER BY key;
 -- Changes with every message, vector and erase: sums of numbers that only grow, or whose rows have keys of their own.
 SELECT count(*) AS conversations, COALESCE(sum(key), 0) AS keys, COALESCE(sum(last_seq), 0) AS last_seqs,
        COALESCE(sum(messages), 0) AS messages, COALESCE(sum(embedded_seq), 0) AS embedded,
-       COALESCE(sum(embedder_key), 0) AS embedders, COALESCE(sum(created_at), 0) AS created,
+       COALESCE(sum(embedder_key), 0) AS embedders, COALESCE(sum(generation), 0) AS generations,
        COALESCE(sum(words_version), 0) AS words,
        (SELECT value FROM settings WHERE person = '' AND name = 'epoch') AS epoch
 FROM conversations WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
@@ -246,11 +251,11 @@ INSERT INTO embedders (name, dimensions, passages, since) VALUES (:name, :dimens
 
 -- name: outdate_vectors
 -- system: a new embedder outdates everyone's vectors; they serve until the new ones are complete
-UPDATE conversations SET embedded_seq = 0 WHERE embedded_seq > 0;
+UPDATE conversations SET embedded_seq = 0, generation = generation + 1 WHERE embedded_seq > 0;
 
 -- name: skip_vectors
 -- system: see outdate_vectors; what is older than the embedder stays without vectors
-UPDATE conversations SET embedded_seq = last_seq;
+UPDATE conversations SET embedded_seq = last_seq, generation = generation + 1;
 
 -- name: serve_vectors
 -- system: only notes whose vectors are complete

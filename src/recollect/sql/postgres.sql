@@ -43,21 +43,32 @@ SELECT key, CAST(:counter AS TEXT), CAST(:tokens AS BIGINT) FROM messages WHERE 
 ON CONFLICT (message_key) DO NOTHING;
 
 -- name: entries_after
--- :cursors is a JSON array of [:key of a conversation of the person, seq].
-SELECT e.conversation_key, e.seq, e.at, e.role, e.words
-FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN entries e ON e.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND e.seq > CAST(k.value ->> 1 AS BIGINT)
-ORDER BY e.conversation_key, e.seq;
+-- :cursors is a JSON array of [:key of a conversation of the person, seq]. OFFSET 0 keeps the planner from scanning all.
+SELECT e.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+CROSS JOIN LATERAL (
+    SELECT conversation_key, seq, at, role, words FROM entries
+    WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq > CAST(k.value ->> 1 AS BIGINT)
+    ORDER BY seq OFFSET 0
+) e;
 
 -- name: vectors_between
 -- :cursors is a JSON array of [:key of a conversation of the person, after, through, embedder].
-SELECT v.conversation_key, v.seq, v.vectors
-FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN vectors v ON v.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND v.seq > CAST(k.value ->> 1 AS BIGINT)
- AND v.seq <= CAST(k.value ->> 2 AS BIGINT) AND v.embedder_key = CAST(k.value ->> 3 AS BIGINT)
-ORDER BY v.conversation_key, v.seq;
+SELECT v.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+CROSS JOIN LATERAL (
+    SELECT conversation_key, seq, vectors FROM vectors
+    WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq > CAST(k.value ->> 1 AS BIGINT)
+      AND seq <= CAST(k.value ->> 2 AS BIGINT) AND embedder_key = CAST(k.value ->> 3 AS BIGINT)
+    ORDER BY seq OFFSET 0
+) v;
 
 -- name: messages_at
 -- :cursors is a JSON array of [:key of a conversation of the person, seq].
-SELECT m.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value) JOIN messages m ON m.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND m.seq = CAST(k.value ->> 1 AS BIGINT);
+SELECT m.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+CROSS JOIN LATERAL (
+    SELECT * FROM messages
+    WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq = CAST(k.value ->> 1 AS BIGINT)
+    OFFSET 0
+) m;
 
 -- name: save_vectors
 -- The message may have been erased since it was read.

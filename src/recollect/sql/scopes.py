@@ -24,6 +24,7 @@ class Seen:
     """What is known of one conversation: how far its entries and vectors were read, and signs of what was erased."""
 
     created_at: int
+    generation: int
     last_seq: int
     erased: int
     embedder: int | None
@@ -33,6 +34,7 @@ class Seen:
         """Whether something known is gone, so that reading what is new would not do."""
         return (
             self.created_at != row["created_at"]
+            or self.generation != row["generation"]
             or row["last_seq"] < self.last_seq
             or _erased(row) != self.erased
             or (self.embedder is not None and row["embedder_key"] != self.embedder)
@@ -78,7 +80,7 @@ def _seen(row: Row, in_force: int | None) -> Seen:
     # While another embedder's vectors are being made, those that serve are complete as they are.
     growing = row["embedder_key"] is not None and row["embedder_key"] == in_force
     through = row["embedded_seq"] if growing else EVERYTHING
-    return Seen(row["created_at"], row["last_seq"], _erased(row), row["embedder_key"], through)
+    return Seen(row["created_at"], row["generation"], row["last_seq"], _erased(row), row["embedder_key"], through)
 
 
 def _erased(row: Row) -> int:

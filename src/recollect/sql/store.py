@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
 from pathlib import Path
@@ -240,7 +240,9 @@ class SqlStore:
         """Conversations with messages above the cursor of a track (worked, embedded)."""
         return await self._read(lambda tx: tx.all(_DUE[track], after=after, limit=limit))
 
-    async def finish_work(self, track: str, lease: str, *, holder: str, key: int, after: int, through: int) -> bool:
+    async def finish_work(
+        self, track: str, lease: str, *, holder: str, key: int, after: int, through: int, generation: int
+    ) -> bool:
         """Move the track's cursor, unless somebody else moved it, and let go of the lease.
 
         The cursor of vectors moves with the vectors themselves: another embedder may come into force meanwhile.
@@ -248,25 +250,31 @@ class SqlStore:
 
         def job(tx: Transaction) -> bool:
             tx.run("release_lease", name=lease, holder=holder)
-            return track == "worked" and bool(tx.run("mark_worked", key=key, after=after, through=through))
+            moved = {"key": key, "after": after, "through": through, "generation": generation}
+            return track == "worked" and bool(tx.run("mark_worked", **moved))
 
         return await self._write(job)
 
-    async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int) -> int:
+    async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int, last: int) -> int:
         """Make the entries of a stretch of a conversation anew; in one transaction, so that each is always found."""
+        scope = {"person": principal.person, "conversation": conversation}
+        page = await self._read(lambda tx: tx.all("page", **scope, after=after, limit=through - after))
+        found = [message for message in page if message["seq"] <= through]
+        made = await asyncio.to_thread(lambda: [entries.encode(one["content"], one["name"]) for one in found])
 
         def job(tx: Transaction) -> int:
-            row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
+            row = tx.one("lock_conversation", **scope)
             if row is None:
                 return 0
-            key, limit = row["key"], through - after
+            key = row["key"]
             tx.run("delete_entries", key=key, after=after, through=through)
-            page = tx.all("page", person=principal.person, conversation=conversation, after=after, limit=limit)
-            made = [message | {"key": key} for message in page if message["seq"] <= through]
-            save_entries(tx, [entry_row(one, entries.encode(one["content"], one["name"])) for one in made])
-            if through >= row["last_seq"]:
+            there = tx.all("page", **scope, after=after, limit=through - after)
+            still = {message["seq"] for message in there}  # others were erased meanwhile
+            pairs = [(one | {"key": key}, entry) for one, entry in zip(found, made, strict=True) if one["seq"] in still]
+            save_entries(tx, [entry_row(one, entry) for one, entry in pairs])
+            if through >= last:
                 tx.run("mark_words", key=key, version=entries.VERSION)
-            return len(made)
+            return len(pairs)
 
         return await self._write(job)
 
@@ -312,28 +320,31 @@ class SqlStore:
 
     async def use_embedder(
         self, name: str, dimensions: int, *, passages: int, now: datetime, backfill: bool = True
-    ) -> int:
-        """The key of this embedder, which is in force from now on. Another one's vectors are then outdated.
+    ) -> Row:
+        """The row of this embedder, which is in force from now on. Another one's vectors are then outdated.
 
         Without `backfill` only messages that come from now on get vectors.
         """
         asked = {"name": name, "dimensions": dimensions, "passages": passages}
 
-        def job(tx: Transaction) -> int:
+        def job(tx: Transaction) -> Row:
             tx.run("lock_embedders")
             newest = tx.one("newest_embedder")
             if newest is not None and asked.items() <= newest.items():
-                return int(newest["key"])
+                return newest
             tx.run("insert_embedder", **asked, now=times.to_micros(now))
             tx.run("outdate_vectors" if backfill else "skip_vectors")
             made = tx.one("newest_embedder")
             assert made is not None  # noqa: S101 - inserted in this transaction
-            return int(made["key"])
+            return made
 
         newest = await self._read(lambda tx: tx.one("newest_embedder"))
         if newest is not None and asked.items() <= newest.items():
-            return int(newest["key"])  # the rule; nothing is written for it
+            return newest  # the rule; nothing is written for it
         return await self._write(job)
+
+    async def embedder_in_force(self) -> Row | None:
+        return await self._read(lambda tx: tx.one("newest_embedder"))
 
     async def embedders(self) -> list[Row]:
         return await self._read(lambda tx: tx.all("every_embedder"))
@@ -350,9 +361,10 @@ class SqlStore:
         conversation: str,
         rows: Sequence[tuple[int, bytes]],
         *,
-        embedder: int,
+        embedder: Mapping[str, Any],
         after: int,
         through: int,
+        generation: int,
     ) -> bool:
         """Vectors by seq. When none are missing any more, they serve, and those of other embedders go.
 
@@ -362,19 +374,20 @@ class SqlStore:
         def job(tx: Transaction) -> bool:
             scope = tx.one("scope_conversations", person=principal.person, conversation=conversation)
             newest = tx.one("newest_embedder")
-            if newest is None or newest["key"] != embedder:
+            if newest != embedder:
                 return False
-            if scope is None:
-                return True  # erased meanwhile
+            if scope is None or scope["generation"] != generation:
+                return True  # erased meanwhile, or to be made anew
+            own = embedder["key"]
             key = scope["key"]
-            made = [{"key": key, "seq": seq, "embedder": embedder, "vectors": blob} for seq, blob in rows]
+            made = [{"key": key, "seq": seq, "embedder": own, "vectors": blob} for seq, blob in rows]
             tx.many("save_vectors", made)
-            tx.run("mark_embedded", key=key, after=after, through=through)
+            tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
             complete = through >= scope["last_seq"]
             if complete or scope["embedder_key"] is None:
-                tx.run("serve_vectors", key=key, embedder=embedder)
-            if complete and scope["embedder_key"] not in (None, embedder):
-                tx.run("delete_other_vectors", key=key, embedder=embedder)
+                tx.run("serve_vectors", key=key, embedder=own)
+            if complete and scope["embedder_key"] not in (None, own):
+                tx.run("delete_other_vectors", key=key, embedder=own)
             return True
 
         return await self._write(job)

@@ -36,6 +36,7 @@ CREATE TABLE vectors (
 
 ALTER TABLE conversations ADD COLUMN embedder_key BIGINT;                        -- whose vectors serve
 ALTER TABLE conversations ADD COLUMN embedded_seq BIGINT NOT NULL DEFAULT 0;     -- vectors exist up to here
+ALTER TABLE conversations ADD COLUMN generation BIGINT NOT NULL DEFAULT 0;       -- of derived rows: grows when they are made anew
 CREATE INDEX conversations_unembedded ON conversations (key) WHERE embedded_seq < last_seq;
 UPDATE conversations SET words_version = 0, worked_seq = 0;
 

@@ -37,6 +37,7 @@ CREATE TABLE vectors (
 
 ALTER TABLE conversations ADD COLUMN embedder_key INTEGER;                        -- whose vectors serve
 ALTER TABLE conversations ADD COLUMN embedded_seq INTEGER NOT NULL DEFAULT 0;     -- vectors exist up to here
+ALTER TABLE conversations ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;       -- of derived rows: grows when they are made anew
 CREATE INDEX conversations_unembedded ON conversations (key) WHERE embedded_seq < last_seq;
 UPDATE conversations SET words_version = 0, worked_seq = 0;
 
