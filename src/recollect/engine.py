@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 COUNTER = "o200k_base"
+LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
 
 
 class AsyncMemory:
@@ -186,7 +187,13 @@ class AsyncMemory:
             "metadata": metadata, "importance": importance,
         }  # fmt: skip
         await self._ready()
-        stored = await asyncio.wrap_future(self.submit(conversation, [fields]))
+        long = isinstance(content, str) and len(content) > LONG
+        waiting = (
+            await asyncio.to_thread(self.submit, conversation, [fields])
+            if long
+            else self.submit(conversation, [fields])
+        )
+        stored = await asyncio.wrap_future(waiting)
         self.notice()
         return stored[0].message
 

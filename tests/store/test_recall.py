@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -187,10 +187,19 @@ def shared(shared_pg: str) -> Any:
         yield memory
 
 
-def test_ten_thousand_hostile_questions(shared: Memory) -> None:
+def hostile(count: int) -> Iterator[str]:
     chance = random.Random(7)
-    for _ in range(10_000):
-        query = "".join(chance.choice((*HOSTILE, "peanut", "Berlin", " ")) for _ in range(chance.randrange(1, 12)))
+    for _ in range(count):
+        yield "".join(chance.choice((*HOSTILE, "peanut", "Berlin", " ")) for _ in range(chance.randrange(1, 12)))
+
+
+def test_ten_thousand_hostile_questions(shared: Memory) -> None:
+    with Memory(":memory:", worker=False, embedder=FakeEmbedder()) as memory:
+        tell(memory)
+        memory.drain()
+        for query in hostile(10_000):
+            assert len(memory.recall(query, limit=1)) <= 1
+    for query in hostile(500):
         assert len(shared.recall(query, limit=1)) <= 1
 
 

@@ -237,6 +237,7 @@ class _Packing:
     def __init__(self, given: Ingredients, items: Sequence[Item], tokenizer: Tokenizer, count: Count) -> None:
         self._given, self._tokenizer, self._count = given, tokenizer, count
         self._headings: set[fence.Heading] = set()
+        self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
         self.chosen: list[Item] = []
         self.left_out = sorted(items, key=lambda item: -item.score)
 
@@ -261,11 +262,11 @@ class _Packing:
         return fence.heading(item.message, self._given.zone, self._given.conversation)
 
     def _cost(self, item: Item) -> int:
-        line = fence.line(item.message, item.text)
-        heading = self._heading(item)
-        if heading not in self._headings:
-            line = f"{heading.text(heading.day.year)}\n{line}"
-        return self._tokenizer.count(f"\n{line}")
+        place, heading = (item.index, item.place), self._heading(item)
+        if place not in self._lines:
+            self._lines[place] = self._tokenizer.count("\n" + fence.line(item.message, item.text))
+        told = heading in self._headings
+        return self._lines[place] + (0 if told else self._tokenizer.count("\n" + heading.text(heading.day.year)))
 
     def _take(self, item: Item) -> None:
         self.chosen.append(item)

@@ -38,6 +38,7 @@ HERE: Final = 0.1  # what a message is worth more if it stands in the conversati
 OLD: Final = timedelta(days=7)  # silence after which "last week" may mean the end of the conversation
 TURN: Final = 3  # neighbours of a hit at most
 WITHIN: Final = 200  # hits that are looked at to fill a budget
+INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
 NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
 CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
 TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
@@ -164,24 +165,14 @@ class Recaller:
         messages = await self.texts(principal, found.scope, wanted)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
-        given = Ingredients(
-            conversation,
-            text,
-            system_prompt,
-            newest,
-            items_of(found, messages, passages_too=settings.rag_chunking),
-            found.scores.why,
-            zones[0] if zones else "UTC",
-            found.degraded,
-        )
-        context = build(
-            given,
-            budget=budget,
-            turns=settings.memory_k_raw_turns,
-            recall_budget=settings.rag_token_budget,
-            tokenizer=tokenizer,
-            count=lambda message: count_message(message, tokenizer),
-        )
+        settled = (settings, budget, tokenizer)
+        size = sum(len(message.content) for message in (*messages.values(), *newest))
+        if size < INLINE_SIZE:
+            context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
+        else:
+            context = await asyncio.to_thread(
+                _build, found, messages, newest, text, system_prompt, conversation, zones, *settled
+            )
         found.watch.lap("build")
         metrics = self._metrics(found, (), conversation, context.tokens)
         recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
@@ -308,6 +299,38 @@ class Recaller:
             "tokens": used,
             "degraded": list(found.degraded),
         }
+
+
+def _build(
+    found: Found,
+    messages: Mapping[int, Message],
+    newest: Sequence[Message],
+    text: str,
+    system_prompt: str | None,
+    conversation: str,
+    zones: Sequence[str],
+    settings: Settings,
+    budget: int,
+    tokenizer: Tokenizer,
+) -> Context:
+    given = Ingredients(
+        conversation,
+        text,
+        system_prompt,
+        newest,
+        items_of(found, messages, passages_too=settings.rag_chunking),
+        found.scores.why,
+        zones[0] if zones else "UTC",
+        found.degraded,
+    )
+    return build(
+        given,
+        budget=budget,
+        turns=settings.memory_k_raw_turns,
+        recall_budget=settings.rag_token_budget,
+        tokenizer=tokenizer,
+        count=lambda message: count_message(message, tokenizer),
+    )
 
 
 class Passages:

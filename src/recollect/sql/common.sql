@@ -261,6 +261,9 @@ UPDATE conversations SET embedded_seq = last_seq, generation = generation + 1;
 -- system: only notes whose vectors are complete
 UPDATE conversations SET embedder_key = :embedder WHERE key = :key;
 
+-- name: count_vectors
+SELECT count(*) AS n FROM vectors WHERE conversation_key = :key AND embedder_key = :embedder;
+
 -- name: delete_other_vectors
 DELETE FROM vectors WHERE conversation_key = :key AND embedder_key <> :embedder;
 

@@ -384,6 +384,9 @@ class SqlStore:
             tx.many("save_vectors", made)
             tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
             complete = through >= scope["last_seq"]
+            if complete and scope["embedder_key"] not in (None, own):  # without backfill, the old ones go on serving
+                made_now = tx.one("count_vectors", key=key, embedder=own) or {"n": 0}
+                complete = made_now["n"] >= scope["messages"]
             if complete or scope["embedder_key"] is None:
                 tx.run("serve_vectors", key=key, embedder=own)
             if complete and scope["embedder_key"] not in (None, own):
