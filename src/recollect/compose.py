@@ -5,6 +5,7 @@ Environment and settings file are read here, once, when a memory is made.
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -57,6 +58,8 @@ def compose(
     environment = from_environment(os.environ)
     file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)), named=FILE_VARIABLE in os.environ)
     start = layer(settings, {}, environment, file).settings
+    if embedder is not None and not _is_embedder(embedder):
+        raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
     driver = make_driver(location)
     own_model = make_model(start) if model is None else None
     own_embedder = make_embedder(start) if embedder is None else None
@@ -72,6 +75,11 @@ def compose(
         environment=environment,
         file=file,
     )
+
+
+def _is_embedder(value: object) -> bool:
+    named = isinstance(getattr(value, "name", None), str) and isinstance(getattr(value, "dimensions", None), int)
+    return named and inspect.iscoroutinefunction(getattr(value, "embed", None))
 
 
 def make_model(settings: Settings) -> OpenAIModel | None:

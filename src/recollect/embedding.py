@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH: Final = 256  # passages that are embedded in one call
+BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
 REFUSED: Final = "provider_rejected"
@@ -36,8 +37,9 @@ REFUSED: Final = "provider_rejected"
 class Embedders:
     """The embedder in use and, for vectors that it has not replaced yet, the built-in one."""
 
-    def __init__(self, given: Embedder | None) -> None:
-        self._given = given
+    def __init__(self, given: Embedder | None, *, patience: float = 60.0) -> None:
+        """An embedder that does not answer within so many seconds has failed."""
+        self._given, self._patience = given, patience
         self._built_in: Embedder | None = None
         self._questions: OrderedDict[tuple[str, int, str], Vectors] = OrderedDict()
 
@@ -73,7 +75,7 @@ class Embedders:
         try:
             if isinstance(embedder, MiniLM):
                 return await asyncio.to_thread(embedder.encode, texts)
-            found: Any = np.asarray(await embedder.embed(texts), np.float32)
+            found: Any = np.asarray(await asyncio.wait_for(embedder.embed(texts), self._patience), np.float32)
         except RecollectError:
             raise
         except Exception as error:  # whatever an embedder of somebody else may raise
@@ -126,19 +128,21 @@ class EmbedMessages:
         await self.tend()
         if self._row is None:
             raise _replaced()
-        embedder, row = self._embedders.current, self._row
-        where = (work.principal, work.conversation)
+        row, where = self._row, (work.principal, work.conversation)
         found = await self._store.unembedded(*where, embedder=row["key"], after=work.after, through=work.through)
-        pieces = await asyncio.to_thread(lambda: [embedded_texts(one["content"], one["name"]) for one in found])
-        blobs = await self._blobs(embedder, pieces, work.is_over)
-        made = [(one["seq"], blob) for one, blob in zip(found, blobs, strict=True)]
-        saved = await self._store.save_vectors(
-            *where, made, embedder=row, after=work.after, through=work.through, generation=work.generation
-        )
-        if not saved:
-            await self._step_back()
-            raise Interrupted if not self._replaced else _replaced()
-        return len(found)
+        after, done = work.after, 0
+        for batch, through in _batches(found, work.through):
+            pieces = await asyncio.to_thread(lambda rows: [embedded_texts(*_said(one)) for one in rows], batch)
+            blobs = await self._blobs(self._embedders.current, pieces, work.is_over)
+            made = [(one["seq"], blob) for one, blob in zip(batch, blobs, strict=True)]
+            saved = await self._store.save_vectors(
+                *where, made, embedder=row, after=after, through=through, generation=work.generation
+            )
+            if not saved:
+                await self._step_back()
+                raise _replaced() if self._replaced else Interrupted
+            after, done = through, done + len(batch)
+        return done
 
     async def _step_back(self) -> None:
         """The row is not in force any more: another embedder is, or a restore brought other rows."""
@@ -200,6 +204,23 @@ class EmbedMessages:
             if error.code != REFUSED:
                 raise
             return None
+
+
+def _said(row: Row) -> tuple[str, str | None]:
+    return row["content"], row["name"]
+
+
+def _batches(rows: Sequence[Row], through: int) -> Iterator[tuple[list[Row], int]]:
+    """Messages in batches of so much text, each with the seq up to which it reaches: what is done is saved soon."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        if batch and size + len(row["content"]) > BATCH_SIZE:
+            yield batch, batch[-1]["seq"]
+            batch, size = [], 0
+        batch.append(row)
+        size += len(row["content"])
+    yield batch, through
 
 
 def _replaced() -> ProviderUnavailable:

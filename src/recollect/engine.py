@@ -84,7 +84,7 @@ class AsyncMemory:
         self._parts = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
         self._store, self._clock = self._parts.store, self._parts.clock
         self._layered = layer(self._parts.given, {}, self._parts.environment, self._parts.file)
-        self._embedders = Embedders(self._parts.embedder)
+        self._embedders = Embedders(self._parts.embedder, patience=2 * self._settings.provider_timeout_seconds)
         self._metrics = RecallMetrics(self._store, self._clock)
         self._recalling: Recaller | None = None
         self._embedding = EmbedMessages(
@@ -289,7 +289,7 @@ class AsyncMemory:
             identity(conversation, "conversation")
         if banks is not None:
             raise InvalidInput("banks_unknown", "There are no banks yet.")
-        _check_number(limit, "limit", least=0)
+        _check_number(limit, "limit", least=0, needed=True)
         _check_number(budget, "budget", least=0)
         moments = [_moment(value, name) for name, value in (("at", at), ("since", since), ("until", until))]
         await self._ready()
@@ -325,6 +325,8 @@ class AsyncMemory:
         asked = self._query(query)
         _check_number(budget, "budget", least=0)
         moment = _moment(at, "at")
+        if not isinstance(model, str):
+            raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
         made = await self._recaller.context(
             self._principal,
@@ -343,7 +345,7 @@ class AsyncMemory:
         """Earlier questions of the person like this one, in other conversations, with their age."""
         identity(conversation, "conversation")
         asked = self._query(query)
-        _check_number(limit, "limit", least=0)
+        _check_number(limit, "limit", least=0, needed=True)
         await self._ready()
         return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())
 
@@ -596,8 +598,8 @@ def _moment(value: datetime | str | None, name: str) -> datetime | None:
     return None if value is None else times.in_zone(times.parse_moment(value, name), "UTC")
 
 
-def _check_number(value: object, what: str, *, least: int) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+def _check_number(value: object, what: str, *, least: int, needed: bool = False) -> None:
+    if (needed or value is not None) and (isinstance(value, bool) or not isinstance(value, int) or value < least):
         raise InvalidInput(f"invalid_{what}", f"`{what}` is a whole number from {least} on.")
 
 

@@ -372,3 +372,46 @@ def test_the_same_ranking_on_both_databases(tmp_path: Any, pg: str) -> None:
             query = " ".join(chance.choices(vocabulary, k=4))
             for conversation in (None, "a"):
                 assert ids(one, query, conversation=conversation) == ids(two, query, conversation=conversation)
+
+
+def call(id: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def test_a_long_run_of_tools_does_not_hide_the_conversation(memory: Memory) -> None:
+    memory.add("agent", "user", "The secret code is 4711.")
+    for place in range(35):
+        memory.add("agent", "assistant", None, tool_calls=[call(f"c{place}")])
+        memory.add("agent", "tool", f"result {place}", tool_call_id=f"c{place}")
+    for _ in range(2):
+        context = memory.context("agent", "What is the secret code?", budget=4000)
+        assert "4711" in context.text
+        assert context.text.count("What is the secret code?") == 1
+        memory.add("agent", "user", "What is the secret code?")  # the second time it is stored already
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        [("assistant", "", {"tool_calls": [call("x")]})],
+        [("tool", "no call before me", {"tool_call_id": "x"})],
+        [("assistant", "", {"tool_calls": [call("x")]}), ("user", "wait", {}), ("tool", "late", {"tool_call_id": "x"})],
+        [("assistant", "", {"tool_calls": [call("x"), call("y")]}), ("tool", "one of two", {"tool_call_id": "y"})],
+    ],
+)
+def test_calls_and_results_of_tools_stay_together_or_out(memory: Memory, talk: Any) -> None:
+    memory.add("tools", "user", "what is the weather in Rome?")
+    for role, content, more in talk:
+        memory.add("tools", role, content, **more)
+    messages = memory.context("tools", "and Paris?", budget=500).messages
+    assert not any(message["role"] == "tool" or message.get("tool_calls") for message in messages)
+    memory.add("tools", "assistant", None, tool_calls=[call("z")])
+    memory.add("tools", "tool", "sunny", tool_call_id="z")
+    roles = [message["role"] for message in memory.context("tools", "and Paris?", budget=500).messages]
+    assert roles[-3:] == ["assistant", "tool", "user"]
+
+
+def test_an_embedder_is_looked_at_when_it_is_given(location: str) -> None:
+    for odd in ("text", object()):
+        with pytest.raises(InvalidInput):
+            Memory(location, embedder=odd)  # type: ignore[arg-type]

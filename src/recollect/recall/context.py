@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Final
 
 from recollect.core.errors import InvalidInput
@@ -102,7 +103,7 @@ def as_text(messages: Sequence[JsonObject], memory: JsonObject | None) -> str:
     return "\n\n".join(
         message["content"]
         if message["role"] == "system" or message is memory
-        else f"{message['role']}: {message['content']}"
+        else f"{message['role']}: {fence.quoted(message['content'])}"
         for message in messages
     )
 
@@ -147,12 +148,36 @@ def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
     return found
 
 
+def paired(messages: Sequence[Message]) -> list[Message]:
+    """The messages as providers take them: no result without its call before it, no call without all its results."""
+    found: list[Message] = []
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            continue  # comes with its call, or not at all
+        if not message.tool_calls:
+            found.append(message)
+            continue
+        results = _results(messages[place + 1 :])
+        asked = [call.get("id") for call in message.tool_calls]
+        if asked and all(one in results for one in asked):
+            found += [message, *(results[one] for one in asked)]
+        elif message.content.strip():
+            found.append(replace(message, tool_calls=None))
+    return found
+
+
+def _results(messages: Sequence[Message]) -> dict[Any, Message]:
+    """The results that follow a call at once."""
+    following = takewhile(lambda message: message.role == "tool", messages)
+    return {message.tool_call_id: message for message in following if message.tool_call_id is not None}
+
+
 def as_message(message: Message, content: str | None = None) -> JsonObject:
     """A stored message as an API takes it. Stored system messages are quoted: only the caller speaks as system."""
     found: JsonObject = {"role": message.role, "content": message.content if content is None else content}
     if message.role == "system":
         found = {"role": "user", "content": fence.fenced([fence.line(message, found["content"])])}
-    if message.tool_calls is not None and content is None:
+    if message.tool_calls and content is None:
         found["tool_calls"] = list(message.tool_calls)
     if message.tool_call_id is not None:
         found["tool_call_id"] = message.tool_call_id

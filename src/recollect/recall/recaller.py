@@ -20,7 +20,7 @@ from recollect.core.protocols import Clock, Tokenizer
 from recollect.embedding import Embedders
 from recollect.providers.tokenizer import count_message
 from recollect.recall import scoring
-from recollect.recall.context import Ingredients, build
+from recollect.recall.context import Ingredients, build, paired
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import Scope
@@ -32,9 +32,9 @@ from recollect.sql.store import SqlStore
 log = logging.getLogger(__name__)
 
 ENOUGH: Final = 3  # good hits in a conversation, before others are asked too
-GOOD: Final = 0.35  # nearness of a good hit
-MOST_OF_IT: Final = 0.6  # of what all words of the question would be worth, for a good hit
-HERE: Final = 0.1  # what a message is worth more if it stands in the conversation asked about
+GOOD: Final = 0.3  # nearness of a good hit
+MOST_OF_IT: Final = 0.4  # of what all words of the question would be worth, for a good hit
+HERE: Final = 0.2  # what a message is worth more if it stands in the conversation asked about
 OLD: Final = timedelta(days=7)  # silence after which "last week" may mean the end of the conversation
 TURN: Final = 3  # neighbours of a hit at most
 WITHIN: Final = 200  # hits that are looked at to fill a budget
@@ -156,12 +156,17 @@ class Recaller:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings()
         newest = await self._newest_turns(principal, conversation)
+        stored: int | None = None  # the question itself, if it is stored already
         if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
+            stored = newest[-1].seq
             newest = newest[:-1]
-        asked_now = None if not newest else newest[-1].seq
         most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
         found = await self.find(principal, text, conversation=conversation, at=at, most=most)
-        wanted = [int(index) for index in found.ranked if not _is_question(found.scope, index, conversation, asked_now)]
+        wanted = [
+            int(index)
+            for index in found.ranked
+            if stored is None or not _is_at(found.scope, int(index), conversation, stored)
+        ]
         messages = await self.texts(principal, found.scope, wanted)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
@@ -183,10 +188,10 @@ class Recaller:
     async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
         """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
         newest = await self._store.history(principal, conversation, limit=NEWEST)
-        if len(newest) < NEWEST:
-            return newest
         begins = [place for place, message in enumerate(newest) if message.role == "user"]
-        return newest[begins[0] :] if begins else []
+        if len(newest) == NEWEST and begins:
+            newest = newest[begins[0] :]
+        return paired(newest)
 
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
@@ -380,10 +385,8 @@ def _similar(message: Message, answer: Message | None, near: float, now: datetim
     )
 
 
-def _is_question(scope: Scope, index: int, conversation: str, newest: int | None) -> bool:
-    """Whether this is the question itself, stored before it was asked here."""
-    row = scope.conversations[int(scope.keys[index])]
-    return row["name"] == conversation and int(scope.seqs[index]) > (newest or 0)
+def _is_at(scope: Scope, index: int, conversation: str, seq: int | None) -> bool:
+    return int(scope.seqs[index]) == seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
 
 
 def _best(total: NDArray[np.float32], among: NDArray[np.int64], most: int) -> NDArray[np.int64]:
