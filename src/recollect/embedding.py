@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH: Final = 256  # passages that are embedded in one call
+BATCH: Final = 64  # passages that are embedded in one call; between calls the work can be stopped
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
