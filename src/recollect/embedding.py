@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH: Final = 64  # passages that are embedded in one call; between calls the work can be stopped
+BATCH: Final = 64  # passages that are embedded in one call
+LOOK: Final = 0.2  # seconds between looks whether an embedder that is waited for is still wanted
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
@@ -66,16 +67,18 @@ class Embedders:
                 return one
         return None
 
-    async def embed(self, embedder: Embedder, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text."""
+    async def embed(
+        self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] = lambda: None
+    ) -> Vectors:
+        """One row of length 1 for each text. `check` is called now and then, and may raise to end it."""
         import numpy as np
 
         from recollect.providers.minilm import MiniLM
 
         try:
             if isinstance(embedder, MiniLM):
-                return await asyncio.to_thread(embedder.encode, texts)
-            found: Any = np.asarray(await asyncio.wait_for(embedder.embed(texts), self._patience), np.float32)
+                return await asyncio.to_thread(embedder.encode, texts, check)
+            found: Any = np.asarray(await self._awaited(embedder.embed(texts), check), np.float32)
         except RecollectError:
             raise
         except Exception as error:  # whatever an embedder of somebody else may raise
@@ -86,6 +89,17 @@ class Embedders:
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         unit: Vectors = found / np.where(lengths > 0, lengths, 1)
         return unit
+
+    async def _awaited(self, answer: Awaitable[Any], check: Callable[[], None]) -> Any:
+        """The answer of an embedder that may be far away, unless patience or the wish for it ends first."""
+        task = asyncio.ensure_future(answer)
+        try:
+            async with asyncio.timeout(self._patience):
+                while not (await asyncio.wait([task], timeout=LOOK))[0]:
+                    check()
+            return task.result()
+        finally:
+            task.cancel()
 
     async def embed_question(self, embedder: Embedder, text: str) -> Vectors:
         """The vector of a question; those asked lately are remembered."""
@@ -165,12 +179,15 @@ class EmbedMessages:
 
         from recollect.recall.vectors import pack
 
+        def check() -> None:
+            if is_over():
+                raise Interrupted
+
         texts = [text for some in pieces for text in some]
         vectors = []
         for start in range(0, len(texts), BATCH):
-            if is_over():
-                raise Interrupted
-            vectors.append(await self._embed(embedder, texts[start : start + BATCH]))
+            check()
+            vectors.append(await self._embed(embedder, texts[start : start + BATCH], check))
         rows = np.concatenate(vectors) if vectors else np.empty((0, embedder.dimensions), np.float32)
         blobs, start = [], 0
         for some in pieces:
@@ -178,7 +195,7 @@ class EmbedMessages:
             start += len(some)
         return blobs
 
-    async def _embed(self, embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None]) -> Vectors:
         """A text that the embedder refuses gets the zero vector, which is near nothing, if it takes others.
 
         If it refuses all, the fault may be its address or name: nothing is stored, and it is tried again.
@@ -186,20 +203,20 @@ class EmbedMessages:
         import numpy as np
 
         try:
-            return await self._embedders.embed(embedder, texts)
+            return await self._embedders.embed(embedder, texts, check)
         except ProviderUnavailable as error:
             if error.code != REFUSED or len(texts) == 1:
                 raise
-            single = [await self._accepted(embedder, text) for text in texts]
+            single = [await self._accepted(embedder, text, check) for text in texts]
             if all(one is None for one in single):
                 raise
         log.warning("the embedder refused %d of %d texts", sum(one is None for one in single), len(texts))
         nothing = np.zeros((1, embedder.dimensions), np.float32)
         return np.concatenate([nothing if one is None else one for one in single])
 
-    async def _accepted(self, embedder: Embedder, text: str) -> Vectors | None:
+    async def _accepted(self, embedder: Embedder, text: str, check: Callable[[], None]) -> Vectors | None:
         try:
-            return await self._embedders.embed(embedder, [text])
+            return await self._embedders.embed(embedder, [text], check)
         except ProviderUnavailable as error:
             if error.code != REFUSED:
                 raise

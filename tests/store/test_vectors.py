@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -321,6 +323,27 @@ def test_a_conversation_erased_while_it_is_embedded_leaves_no_vector(location: s
     fill(memory)
     memory.drain()
     assert (stored_vectors(location), stored_entries(location)) == ({}, {})
+
+
+def test_closing_does_not_wait_for_an_embedder_that_does_not_answer(open_memory: Open) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    class Silent(FakeEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            asked.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.set()
+            raise AssertionError("nobody waits that long")
+
+    memory = open_memory(embedder=Silent(16), worker=True)
+    fill(memory)
+    assert asked.wait(20)
+    began = time.monotonic()
+    memory.close()
+    assert time.monotonic() - began < 5
+    assert ended.is_set()
 
 
 def test_rebuild_makes_entries_and_vectors_anew(location: str, open_memory: Open) -> None:

@@ -94,6 +94,22 @@ def test_many_texts_get_the_same_vectors_with_any_number_of_threads(minilm: Mini
     assert np.allclose(MiniLM(threads=threads).encode(texts), minilm.encode(texts), atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_encoding_can_be_ended_between_batches(threads: int) -> None:
+    class Enough(Exception):
+        pass
+
+    looks = iter(range(1000))
+
+    def check() -> None:
+        if next(looks) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        MiniLM(threads=threads).encode([FILLER] * 100, check)
+    assert next(looks) < 10  # of some hundred batches, those that were running went on
+
+
 def test_no_texts_give_no_vectors(minilm: MiniLM) -> None:
     assert minilm.encode([]).shape == (0, 384)
     assert asyncio.run(minilm.embed([])) == []

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -52,10 +52,11 @@ class MiniLM:
         listed: list[list[float]] = vectors.tolist()
         return listed
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], check: Callable[[], None] = lambda: None) -> NDArray[np.float32]:
         """One row for each text, in the order given.
 
         The vector of a text longer than one window is the mean of its windows' vectors, weighted by their length.
+        `check` is called before every batch, some tens of milliseconds apart, and may raise to end it.
         """
         model = _load()
         windows: list[list[int]] = []
@@ -67,18 +68,25 @@ class MiniLM:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         batches = cut_batches([len(window) for window in windows])
         batched = [[windows[index] for index in batch] for batch in batches]
-        for batch, rows in zip(batches, self._run(model, batched), strict=True):
+        for batch, rows in zip(batches, self._run(model, batched, check), strict=True):
             for index, row in zip(batch, rows, strict=True):
                 vectors[owners[index]] += row * max(1, len(windows[index]))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 
-    def _run(self, model: _Loaded, batches: Sequence[Sequence[list[int]]]) -> list[NDArray[np.float32]]:
+    def _run(
+        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None]
+    ) -> list[NDArray[np.float32]]:
         """The vectors of each batch. One batch keeps one core busy, so several cores take several batches."""
+
+        def run(batch: Sequence[list[int]]) -> NDArray[np.float32]:
+            check()
+            return model.run(batch)
+
         if self._threads == 1 or len(batches) < 2:
-            return [model.run(batch) for batch in batches]
+            return [run(batch) for batch in batches]
         with ThreadPoolExecutor(min(self._threads, len(batches)), "recollect-embed") as pool:
-            return list(pool.map(model.run, batches))
+            return list(pool.map(run, batches))
 
 
 def cut_windows(pieces: list[int]) -> list[list[int]]:
