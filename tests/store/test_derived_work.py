@@ -148,8 +148,7 @@ def test_a_new_analyser_makes_all_words_anew(location: str, open_memory: Open, m
     first.drain()
     first.close()
     monkeypatch.setattr(entries, "VERSION", entries.VERSION + 1)
-    monkeypatch.setattr(analysis, "words", lambda text: ["changed"])
-    monkeypatch.setattr(analysis, "query_words", lambda text: ["changed"])
+    monkeypatch.setattr(analysis, "raw_words", lambda text: ["changed"])
     second = open_memory()
     assert "bm25" in second.recall("anything")[0].why  # by the new words, though the old ones are still stored
     assert stored_entries(location) != {("trip", 1): entries.encode("hello there", None)}

@@ -24,11 +24,14 @@ _UNSPACED: Final = (
 _INDIC: Final = "\u0900-\u0963\u0966-\u0dff"  # with their vowel signs, which are no letters to Python
 _RUN: Final = re.compile(rf"([{_UNSPACED}]+)|((?:[{_INDIC}]|(?![{_UNSPACED}])[^\W_])+)")
 _ASCII_RUN: Final = re.compile("[a-z0-9]+")
-_APOSTROPHE: Final = re.compile("(?<=\\w)['’ʼ](?=\\w)")
+# Every add passes here. A pattern that begins with a rare character is looked for several times as fast as one that
+# begins with what stands before it.
+_APOSTROPHE: Final = re.compile(r"['’ʼ](?<=\w.)(?=\w)")
 # Names that programs use: snake_case, v1.2.3, main.py, PROJ-123, camelCase. Found as a whole and by their parts.
 _JOINED: Final = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+|[A-Za-z]+-[0-9]+)")
 _CAMEL: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
-_HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])")
+_JOINT: Final = re.compile(r"[_.-](?<=[A-Za-z0-9].)(?=[A-Za-z0-9])")  # without one, nothing is joined,
+_HUMP: Final = re.compile(r"[A-Z](?<=[a-z0-9].)")  # and without one, nothing is camelCase
 _ACCENT: Final = re.compile("[\u0300-\u036f]")
 _MARK: Final = re.compile("[\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200c\u200d\u00ad]")  # tatweel, tashkeel, joiners
 _ARABIC: Final = re.compile("[\u0620-\u064a]+")
@@ -56,7 +59,12 @@ def words(text: str) -> list[str]:
 
     Words that carry no meaning of their own are nearly half of a talk and never asked for: they are left out.
     """
-    return [*(_stemmed(raw) for raw in _raw_words(text) if raw not in STOP_WORDS), *compounds(text)]
+    return [*(word for word in map(telling, raw_words(text)) if word is not None), *compounds(text)]
+
+
+def telling(raw: str) -> str | None:
+    """The word that stands in the index for one of a text, if any does."""
+    return None if raw in STOP_WORDS else _stemmed(raw[:WORD_LIMIT])
 
 
 def query_words(text: str) -> list[str]:
@@ -70,14 +78,17 @@ def compounds(text: str) -> list[str]:
 
 
 def _compounds(text: str) -> Iterator[str]:
-    yield from _JOINED.findall(text)
-    yield from _CAMEL.findall(text)
+    if _JOINT.search(text):
+        yield from _JOINED.findall(text)
+    if _HUMP.search(text):
+        yield from _CAMEL.findall(text)
 
 
-def _raw_words(text: str) -> list[str]:
-    text = _HUMP.sub(" ", _APOSTROPHE.sub("", text))
-    if text.isascii():  # most text, and every add passes here: the same words, found faster
-        return [word[:WORD_LIMIT] for word in _ASCII_RUN.findall(text.lower())]
+def raw_words(text: str) -> list[str]:
+    """All words of a text in their order, normalised, each at its full length."""
+    text = _HUMP.sub(r" \g<0>", _APOSTROPHE.sub("", text))
+    if text.isascii():  # most text: the same words, found faster
+        return _ASCII_RUN.findall(text.lower())
     text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
     text = _MARK.sub("", unicodedata.normalize("NFC", text)).translate(_LETTERS)
     return list(_runs(text.casefold()))
@@ -87,7 +98,7 @@ def _runs(text: str) -> Iterator[str]:
     for match in _RUN.finditer(text):
         run, word = match.groups()
         if word is not None:
-            yield word[:WORD_LIMIT]
+            yield word
         elif len(run) == 1:
             yield run
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -20,23 +19,47 @@ VERSION: Final = analysis.VERSION * 1000 + passages.VERSION
 PROSE: Final = 1  # marks: the words of a passage of this kind follow
 CODE: Final = 2
 RESERVED: Final = 16  # numbers below are marks, never words
+REMEMBERED: Final = 1 << 16  # words whose numbers are kept
 ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
 
 
-@lru_cache(maxsize=1 << 16)
 def number(word: str) -> int:
     """Four bytes for a word."""
     found = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little")
     return found if found >= RESERVED else found + RESERVED
 
 
+class _Numbers(dict[str, int]):
+    """The numbers of words met lately, as texts spell them; 0 for those that the index leaves out."""
+
+    def __missing__(self, raw: str) -> int:
+        if len(self) >= REMEMBERED:
+            self.clear()
+        word = analysis.telling(raw)
+        found = 0 if word is None else number(word)
+        if len(raw) <= analysis.WORD_LIMIT:
+            self[raw] = found
+        return found
+
+
+_numbers: Final = _Numbers()
+
+
 def encode(content: str, name: str | None) -> bytes:
     """The entry of a message. The speaker's words stand before the first mark."""
-    numbers = array("I", () if name is None else map(number, analysis.words(name)))
+    numbers = array("I")
+    if name is not None:
+        _add_words(numbers, name)
     for passage in passages.split(content):
         numbers.append(CODE if passage.kind == "code" else PROSE)
-        numbers.extend(map(number, analysis.words(content[passage.start : passage.stop])))
+        _add_words(numbers, content[passage.start : passage.stop])
     return _little_endian(numbers)
+
+
+def _add_words(numbers: array[int], text: str) -> None:
+    """Those of `analysis.words`. Every add comes here, so a word that comes again costs a look."""
+    numbers.extend(filter(None, map(_numbers.__getitem__, analysis.raw_words(text))))
+    numbers.extend(map(number, analysis.compounds(text)))
 
 
 def query_numbers(words: Iterable[str]) -> list[int]:

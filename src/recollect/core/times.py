@@ -38,6 +38,8 @@ def parse_moment(value: object, name: str = "at") -> datetime:
 
 def in_zone(moment: datetime, zone: str) -> datetime:
     """The moment in UTC; a naive one is read in `zone`."""
+    if moment.tzinfo is UTC:
+        return moment
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=load_zone(zone))
     return moment.astimezone(UTC)

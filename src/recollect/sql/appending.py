@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate
+from typing import Final, TypeVar
 
 from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Draft, Message, Principal
 from recollect.sql.driver import Row, Transaction
 from recollect.sql.rows import message_row, stored_message, to_message
+
+T = TypeVar("T")
 
 STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
 
@@ -56,8 +59,9 @@ def append(tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]
         if name not in pages:
             pages[name] = _Page(request, request.lock(tx))
     results = [pages[one.principal.person, one.conversation].add(tx, one) for one in requests]
-    save_messages(tx, [row for page in pages.values() for row in page.new])
-    save_entries(tx, [row for page in pages.values() for row in page.entries])
+    new = [one for page in pages.values() for one in page.new]
+    save_messages(tx, [row for row, _ in new])
+    save_entries(tx, new)
     for page in pages.values():
         page.close(tx)
     return results
@@ -70,8 +74,7 @@ class _Page:
         self._key, self._zone, self._seq = row["key"], row["zone"], row["last_seq"]
         self._name = request.conversation
         self._fresh: dict[str, Message] = {}
-        self.new: list[Row] = []
-        self.entries: list[Row] = []
+        self.new: list[tuple[Row, bytes]] = []
 
     def add(self, tx: Transaction, request: Request) -> list[Appended]:
         known = self._known(tx, [draft for draft, _ in request.prepared])
@@ -84,9 +87,7 @@ class _Page:
             self._seq += 1
             at = times.in_zone(draft.at, self._zone)
             message = self._fresh[draft.id] = stored_message(draft, self._name, self._seq, at)
-            row = message_row(message, self._key)
-            self.new.append(row)
-            self.entries.append(entry_row(row, entry))
+            self.new.append((message_row(message, self._key), entry))
             result.append(Appended(message, created=True))
         return result
 
@@ -99,7 +100,7 @@ class _Page:
 
     def close(self, tx: Transaction) -> None:
         if self.new:
-            moments = [row["at"] for row in self.new]
+            moments = [row["at"] for row, _ in self.new]
             tx.run(
                 "advance_conversation",
                 key=self._key,
@@ -111,29 +112,30 @@ class _Page:
 
 
 def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
-    for part in _portions(rows, "content"):
+    for part in _portions(rows, [len(row["content"]) for row in rows]):
         tx.run("insert_messages", rows=to_json(part))
 
 
-def save_entries(tx: Transaction, rows: Sequence[Row]) -> None:
-    for part in _portions(rows, "words"):
-        tx.run("insert_entries", rows=to_json(part))
+def save_entries(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:
+    """What recall reads of each message. The entries travel as one run of bytes, and where each of them lies in it."""
+    for part in _portions(pairs, [len(entry) for _, entry in pairs]):
+        stops = list(accumulate((len(entry) for _, entry in part), initial=0))
+        places = [
+            (row["key"], row["seq"], row["at"], entries.ROLE_NUMBERS[row["role"]], start, len(entry))
+            for (row, entry), start in zip(part, stops, strict=False)
+        ]
+        tx.run("insert_entries", rows=to_json(places), words=b"".join(entry for _, entry in part))
 
 
-def _portions(rows: Sequence[Row], text: str) -> Iterator[list[Row]]:
-    portion: list[Row] = []
-    size = 0
-    for row in rows:
-        if portion and size + len(row[text]) > STATEMENT_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append(row)
-        size += len(row[text])
-    if portion:
-        yield portion
-
-
-def entry_row(message: Row, entry: bytes) -> Row:
-    """What recall reads of a message, as it travels to the database."""
-    role = entries.ROLE_NUMBERS[message["role"]]
-    return {"key": message["key"], "seq": message["seq"], "at": message["at"], "role": role, "words": entry.hex()}
+def _portions(items: Sequence[T], sizes: Sequence[int]) -> Iterator[Sequence[T]]:
+    """In order, so many at a time that each portion fits into a statement."""
+    if sum(sizes) <= STATEMENT_BYTES:
+        yield from [items] if items else []
+        return
+    begin = size = 0
+    for place, more in enumerate(sizes):
+        if place > begin and size + more > STATEMENT_BYTES:
+            yield items[begin:place]
+            begin, size = place, 0
+        size += more
+    yield items[begin:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from recollect.core import entries
-from recollect.sql.appending import entry_row, save_entries, save_messages
+from recollect.sql.appending import save_entries, save_messages
 from recollect.sql.driver import Row, Transaction
 
 PAGE: Final = 500
@@ -37,7 +37,7 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row) -> No
     while page := source.all("page", **scope, after=after, limit=PAGE):
         rows = [message | {"key": key} for message in page]
         save_messages(target, rows)
-        save_entries(target, [entry_row(row, entries.encode(row["content"], row["name"])) for row in rows])
+        save_entries(target, [(row, entries.encode(row["content"], row["name"])) for row in rows])
         after = page[-1]["seq"]
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)

@@ -23,10 +23,11 @@ FROM json_to_recordset(CAST(:rows AS json)) AS r (
 );
 
 -- name: insert_entries
--- :rows is a JSON array of objects with the :key of a locked conversation.
+-- :rows is a JSON array of [:key of a locked conversation, seq, at, role, where its part of :words begins, how long].
 INSERT INTO entries (conversation_key, seq, at, role, words)
-SELECT r.key, r.seq, r.at, r.role, decode(r.words, 'hex')
-FROM json_to_recordset(CAST(:rows AS json)) AS r (key BIGINT, seq BIGINT, at BIGINT, role SMALLINT, words TEXT);
+SELECT CAST(p ->> 0 AS BIGINT), CAST(p ->> 1 AS BIGINT), CAST(p ->> 2 AS BIGINT), CAST(p ->> 3 AS SMALLINT),
+       substring(CAST(:words AS BYTEA) FROM 1 + CAST(p ->> 4 AS INTEGER) FOR CAST(p ->> 5 AS INTEGER))
+FROM json_array_elements(CAST(:rows AS json)) AS p;
 
 -- name: lock_everything
 -- system: a restore replaces the whole log; nobody may write meanwhile

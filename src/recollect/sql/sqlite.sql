@@ -17,9 +17,9 @@ SELECT value ->> 'key', value ->> 'seq', value ->> 'id', value ->> 'role', value
 FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
 
 -- name: insert_entries
--- :rows is a JSON array of objects with the :key of a locked conversation.
+-- :rows is a JSON array of [:key of a locked conversation, seq, at, role, where its part of :words begins, how long].
 INSERT INTO entries (conversation_key, seq, at, role, words)
-SELECT value ->> 'key', value ->> 'seq', value ->> 'at', value ->> 'role', unhex(value ->> 'words')
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(substr(:words, 1 + (value ->> 4), value ->> 5), x'')
 FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
 
 -- name: lock_embedders

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
-from recollect.sql.appending import Request, append, entry_row, save_entries
+from recollect.sql.appending import Request, append, save_entries
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.rows import to_conversation, to_message
@@ -271,7 +271,7 @@ class SqlStore:
             there = tx.all("page", **scope, after=after, limit=through - after)
             still = {message["seq"] for message in there}  # others were erased meanwhile
             pairs = [(one | {"key": key}, entry) for one, entry in zip(found, made, strict=True) if one["seq"] in still]
-            save_entries(tx, [entry_row(one, entry) for one, entry in pairs])
+            save_entries(tx, pairs)
             if through >= last:
                 tx.run("mark_words", key=key, version=entries.VERSION)
             return len(pairs)
