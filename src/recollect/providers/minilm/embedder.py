@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -31,6 +33,7 @@ VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f
 
 WINDOW: Final = 254  # word pieces; with the marks at both ends these are the 256 the model was trained for
 MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; of a longer one, as many windows spread over it
+NICE: Final = 10  # of threads that embed many texts
 _BATCH_PIECES: Final = 512  # padding included; measured: larger batches leave the caches, smaller ones cost more calls
 
 
@@ -85,7 +88,7 @@ class MiniLM:
 
         if self._threads == 1 or len(batches) < 2:
             return [run(batch) for batch in batches]
-        with ThreadPoolExecutor(min(self._threads, len(batches)), "recollect-embed") as pool:
+        with ThreadPoolExecutor(min(self._threads, len(batches)), "recollect-embed", _give_way) as pool:
             return list(pool.map(run, batches))
 
 
@@ -189,6 +192,13 @@ def _checked(name: str, sha256: str) -> Path:
 def _damaged(reason: str) -> ProviderUnavailable:
     message = f"The built-in embedder cannot be used: {reason}. Install recollect anew."
     return ProviderUnavailable("embedder_damaged", message, retryable=False)
+
+
+def _give_way() -> None:
+    """Whoever embeds much does it behind those who add and ask: this thread runs when they leave a core free."""
+    if sys.platform == "linux":  # the one system on which a thread has a priority of its own
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _cores() -> int:
