@@ -16,6 +16,7 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -148,18 +149,23 @@ def mentions_time(query: str) -> bool:
 
 def _fold(query: str) -> tuple[str, list[int]]:
     """The query as patterns read it: no marks, one form of each letter, single spaces; and each letter's place."""
+    query = query[:READ_LIMIT]
+    if query.isascii() and not _SPACES.search(query):  # most questions: nothing unfolds and nothing falls out
+        return _SPACE.sub(" ", query), list(range(len(query) + 1))
     letters: list[str] = []
     places: list[int] = []
-    for place, char in enumerate(query[:READ_LIMIT]):
+    for place, char in enumerate(query):
         for part in unicodedata.normalize("NFKD", char)[:2]:  # some signs unfold into sentences
             letter = " " if part.isspace() else part
             if unicodedata.combining(part) or part == "\u0640" or (letter == " " and letters[-1:] == [" "]):
                 continue  # marks, tatweel, further spaces
             letters.append(letter)
             places.append(place)
-    return "".join(letters).translate(_ONE_FORM), [*places, min(len(query), READ_LIMIT)]
+    return "".join(letters).translate(_ONE_FORM), [*places, len(query)]
 
 
+_SPACE: Final = re.compile(r"\s")
+_SPACES: Final = re.compile(r"\s\s")
 _ONE_FORM: Final = str.maketrans("ةىı’", "هيi'")  # the third is an "i" to patterns that ignore case
 
 
@@ -474,7 +480,8 @@ def _before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | 
     return pattern.search(text, max(0, place - 40), place)
 
 
-def _mentions(text: str) -> list[_Mention]:
+@lru_cache(maxsize=16)  # one question is read against several moments
+def _mentions(text: str) -> tuple[_Mention, ...]:
     found = [(match, resolver) for resolver, pattern in _RULES for match in pattern.finditer(text)]
     found.sort(key=lambda each: (each[0].start(), -each[0].end()))
     mentions: list[_Mention] = []
@@ -483,12 +490,12 @@ def _mentions(text: str) -> list[_Mention]:
         if len(mentions) < _MOST_MENTIONS and (not mentions or start >= mentions[-1].stop):
             third = _before(_THIRD, text, start)
             mentions.append(_Mention(match, resolver, third, third.start() if third else start, stop))
-    return mentions
+    return tuple(mentions)
 
 
 def _statements(text: str, now: datetime) -> Iterator[tuple[int, int, list[_Span]]]:
     """Where in the text something is said about time, and what."""
-    mentions = _mentions(text)
+    mentions = list(_mentions(text))
     counted = len(text)  # where the last statement ended: "in May and June"
     while mentions:
         one = mentions.pop(0)

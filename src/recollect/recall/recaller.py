@@ -23,7 +23,7 @@ from recollect.recall import scoring
 from recollect.recall.context import Ingredients, build, paired
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
-from recollect.recall.scope import Scope
+from recollect.recall.scope import USER, Scope
 from recollect.recall.scopes import Scopes
 from recollect.recall.scoring import Question, Scores, Weights
 from recollect.settings import Settings
@@ -201,7 +201,7 @@ class Recaller:
         vectors, _ = await self._question_vectors(scope, question, {})
         near = scoring.dense(scope, vectors).messages()
         own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
-        asked = (scope.roles == scoring.USER) & ~np.isin(scope.keys, own) & (near >= ALIKE)
+        asked = (scope.roles == USER) & ~np.isin(scope.keys, own) & (near >= ALIKE)
         chosen = np.flatnonzero(asked)
         chosen = chosen[np.argsort(-near[chosen], kind="stable")][:limit]
         answers = {int(index): int(scope.after[index]) for index in chosen if scope.after[index] >= 0}
@@ -417,11 +417,11 @@ def _turn(scope: Scope, index: int) -> list[int]:
     """The other messages of a message's turn: back to what the user said, and on to before the next user message."""
     found: list[int] = []
     one = index
-    while scope.roles[one] != scoring.USER and scope.before[one] >= 0 and len(found) < TURN:
+    while scope.roles[one] != USER and scope.before[one] >= 0 and len(found) < TURN:
         one = int(scope.before[one])
         found.insert(0, one)
     one = int(scope.after[index])
-    while one >= 0 and scope.roles[one] != scoring.USER and len(found) < TURN:
+    while one >= 0 and scope.roles[one] != USER and len(found) < TURN:
         found.append(one)
         one = int(scope.after[one])
     return found

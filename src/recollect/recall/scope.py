@@ -20,6 +20,8 @@ from recollect.recall.postings import Postings
 from recollect.recall.vectors import Part, unpack, with_part
 from recollect.sql.scopes import News, Seen, State
 
+USER: Final = entries.ROLE_NUMBERS["user"]
+MUCH: Final = 22  # telling words of a message that says something; "Wow, thanks!" is rarely what was asked for
 SESSION_GAP: Final = 3600 * 1_000_000  # microseconds of silence that end a session
 
 Row = dict[str, Any]
@@ -60,6 +62,40 @@ class Scope:
         return found
 
     @cached_property
+    def links(self) -> tuple[Floats, Longs, Longs]:
+        """Who stands beside whom in a session: 1 where a message follows the one above it in these arrays, and the
+        pairs (later, earlier) of all the others that follow one."""
+        later = np.flatnonzero(self.before >= 0)
+        earlier = self.before[later].astype(np.int64)
+        same = self.sessions[later] == self.sessions[earlier]
+        later, earlier = later[same], earlier[same]
+        adjacent = later == earlier + 1
+        follows = np.zeros(max(len(self) - 1, 0), np.float32)
+        follows[earlier[adjacent]] = 1
+        return follows, later[~adjacent], earlier[~adjacent]
+
+    @cached_property
+    def people(self) -> Floats:
+        """1 for what people said: what a user says about themselves is told once, an assistant's answers are long."""
+        found: Floats = ((self.roles == USER) | self.named).astype(np.float32)
+        return found
+
+    @cached_property
+    def substance(self) -> Floats:
+        """From 0 to 1: how much a message says."""
+        found: Floats = np.minimum(self.words_in / MUCH, 1).astype(np.float32)
+        return found
+
+    @cached_property
+    def recency(self) -> Floats:
+        """1 for the newest message of the scope, half of it for one a month older, and so on."""
+        if not len(self):
+            return np.zeros(0, np.float32)
+        days = (self.at.max() - self.at) / 86_400e6
+        found: Floats = np.exp2(-days / 30).astype(np.float32)
+        return found
+
+    @cached_property
     def average_length(self) -> float:
         return float(self.lengths.mean()) if len(self.lengths) else 1.0
 
@@ -86,7 +122,7 @@ class Scope:
     def nbytes(self) -> int:
         words = sum(part.nbytes for part in (*self.words, *self.speakers))
         vectors = sum(part.nbytes for parts in self.vectors.values() for part in parts)
-        return 40 * len(self) + 8 * len(self.owners) + words + vectors
+        return 72 * len(self) + 8 * len(self.owners) + words + vectors
 
     def grown(self, news: News, dimensions: Mapping[int, int]) -> Scope:
         """With the news. `dimensions` of the embedders by key."""

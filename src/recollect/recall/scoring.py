@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.core import entries
 from recollect.recall import postings, vectors
 from recollect.recall.scope import Scope
 
@@ -22,8 +21,6 @@ Floats = NDArray[np.float32]
 
 K1: Final = 1.2  # BM25: how soon more of the same word stops counting,
 B: Final = 0.75  # and how much a long message is held against it
-USER: Final = entries.ROLE_NUMBERS["user"]
-MUCH: Final = 22  # telling words of a message that says something; "Wow, thanks!" is rarely what was asked for
 WEEK: Final = 7 * 86_400 * 1_000_000  # microseconds
 TELLING: Final = ("dense", "bm25", "code", "neighbours", "speaker", "date")  # the others are the same for any question
 
@@ -72,7 +69,9 @@ class Scores:
 
     def related(self) -> NDArray[np.bool_]:
         """Which messages have anything in common with the question, be it only what stands beside them."""
-        found: NDArray[np.bool_] = _sum([np.maximum(self.parts[name], 0) for name in TELLING]) > 0
+        found = np.zeros(len(self.near), np.bool_)
+        for name in TELLING:
+            found |= self.parts[name] > 0
         return found
 
     def with_part(self, name: str, part: Floats) -> Scores:
@@ -116,11 +115,12 @@ class Nearness:
         """
         found = np.zeros(self.size, np.float32)
         for part, scores in self.parts:
-            if len(part):
+            if len(part.messages) == len(part):
+                found[part.messages] = scores
+            else:
                 nearest = np.maximum.reduceat(scores, part.firsts)
                 begins = scores[part.firsts]
-                more = np.append(part.firsts[1:], len(part)) - part.firsts > 1
-                begins[more] = (begins[more] + scores[part.firsts[more] + 1]) / 2
+                begins[part.longer] = (begins[part.longer] + scores[part.firsts[part.longer] + 1]) / 2
                 found[part.messages] = (nearest + begins) / 2
         return found
 
@@ -128,9 +128,11 @@ class Nearness:
         """The nearness of each passage of some messages."""
         found: dict[tuple[int, int], float] = {}
         for part, scores in self.parts:
-            rows = np.flatnonzero(np.isin(part.owners, messages))
-            places = zip(part.owners[rows].tolist(), part.places[rows].tolist(), strict=True)
-            found.update(zip(places, scores[rows].tolist(), strict=True))
+            own = messages.astype(part.owners.dtype)
+            begins, ends = (np.searchsorted(part.owners, own, side) for side in ("left", "right"))
+            for message, begin, end in zip(messages.tolist(), begins.tolist(), ends.tolist(), strict=True):
+                for place, score in zip(part.places[begin:end].tolist(), scores[begin:end].tolist(), strict=True):
+                    found[message, place] = score
         return found
 
 
@@ -160,8 +162,8 @@ def names(scope: Scope, asked: Sequence[int]) -> Floats:
 
 def best_of(scope: Scope, passages: Floats) -> Floats:
     """For each message the best of its passages."""
-    if not len(scope):
-        return np.zeros(0, np.float32)
+    if len(scope) == len(passages):
+        return passages
     found: Floats = np.maximum.reduceat(passages, scope.firsts)
     return found
 
@@ -175,12 +177,6 @@ def speakers(scope: Scope, words: Sequence[int]) -> Floats:
     return found if not found.all() else np.zeros_like(found)
 
 
-def people(scope: Scope) -> Floats:
-    """1 for what people said: what a user says about themselves is told once, an assistant's answers are long."""
-    found: Floats = ((scope.roles == USER) | scope.named).astype(np.float32)
-    return found
-
-
 def dates(scope: Scope, periods: Sequence[tuple[int, int]]) -> Floats:
     """1 for what was said in a period the question names, and less and less for what was said soon after it."""
     found = np.zeros(len(scope), np.float32)
@@ -190,24 +186,14 @@ def dates(scope: Scope, periods: Sequence[tuple[int, int]]) -> Floats:
     return found
 
 
-def recency(scope: Scope) -> Floats:
-    """1 for the newest message of the scope, half of it for one a month older, and so on."""
-    if not len(scope):
-        return np.zeros(0, np.float32)
-    days = (scope.at.max() - scope.at) / 86_400e6
-    found: Floats = np.exp2(-days / 30).astype(np.float32)
-    return found
-
-
 def around(scope: Scope, values: Floats) -> Floats:
     """What the turns before and after each message got, within its session."""
     found = np.zeros_like(values)
-    linked = np.flatnonzero(scope.before >= 0)
-    earlier = scope.before[linked]
-    same = scope.sessions[linked] == scope.sessions[earlier]
-    linked, earlier = linked[same], earlier[same]
-    found[linked] += values[earlier]
-    found[earlier] += values[linked]
+    follows, later, earlier = scope.links
+    found[1:] = follows * values[:-1]
+    found[later] += values[earlier]
+    found[:-1] += follows * values[1:]
+    found[earlier] += values[later]
     return found
 
 
@@ -238,9 +224,9 @@ def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
         "neighbours": weights.neighbours * (weights.dense * near_around + share * lexical_around),
         "speaker": weights.speaker * speakers(scope, question.words),
         "date": weights.date * dates(scope, question.periods),
-        "role": weights.role * question.lean * people(scope),
-        "substance": weights.substance * np.minimum(scope.words_in / MUCH, 1),
-        "recency": weights.recency * recency(scope),
+        "role": weights.role * question.lean * scope.people,
+        "substance": weights.substance * scope.substance,
+        "recency": weights.recency * scope.recency,
     }
     exact = {name: part.astype(np.float32, copy=False) for name, part in parts.items()}
     exact["session"] = weights.session * sessions(scope, _sum(exact.values()))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 EXACT: Final = 20_000  # vectors of a scope that are compared one by one; beyond, one bit per dimension goes ahead
-SHORTLIST: Final = 4_000  # vectors that the bits leave over
+SHORTLIST: Final = 4_000  # vectors that the bits leave over, at least
 PARTS: Final = 8
 _LARGEST: Final = 127
 
@@ -34,7 +34,7 @@ def unpack(blob: bytes, dimensions: int) -> tuple[Floats, NDArray[np.int8]]:
         return np.empty(0, np.float32), np.empty((0, dimensions), np.int8)
     rows = np.frombuffer(blob, np.uint8).reshape(-1, width)
     scales = np.ascontiguousarray(rows[:, :4]).view("<f4").reshape(-1).astype(np.float32)
-    return scales, rows[:, 4:].view(np.int8)
+    return scales, np.ascontiguousarray(rows[:, 4:]).view(np.int8)  # what lies together is read at once
 
 
 class Part:
@@ -51,16 +51,13 @@ class Part:
             owners, places, scales, bytes_ = owners[order], places[order], scales[order], bytes_[order]
         self.owners, self.places, self.scales, self.bytes = owners, places, scales, bytes_
         self.firsts = np.flatnonzero(np.append(True, np.diff(owners) > 0)) if len(owners) else np.empty(0, np.int64)
+        self.messages = self.owners[self.firsts].astype(np.int64)  # those that have vectors here, each once
+        self.longer = np.flatnonzero(np.diff(self.firsts, append=len(owners)) > 1)  # of them, those with several
         self._floats: Floats | None = None
         self._bits: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.owners)
-
-    @property
-    def messages(self) -> NDArray[np.int32]:
-        """The messages that have vectors here, each once."""
-        return self.owners[self.firsts]
 
     @classmethod
     def merge(cls, parts: Sequence[Part]) -> Part:
@@ -93,7 +90,8 @@ class Part:
         for column, word in zip(self._bits, signs(query)[0], strict=True):
             different += np.bitwise_count(column ^ word)
         found: Floats = np.cos(np.arange(dimensions + 1) * (np.pi / dimensions)).astype(np.float32)[different]
-        rows = np.argpartition(different, SHORTLIST)[:SHORTLIST]
+        upto = np.searchsorted(np.cumsum(np.bincount(different)), SHORTLIST)  # with all that differ as much
+        rows = np.flatnonzero(different <= upto)
         found[rows] = self.scores_of(rows, query)
         return found
 
@@ -101,7 +99,8 @@ class Part:
     def nbytes(self) -> int:
         floats = 0 if self._floats is None else self._floats.nbytes
         bits = 0 if self._bits is None else self._bits.nbytes
-        own = self.owners.nbytes + self.places.nbytes + self.scales.nbytes + self.bytes.nbytes + self.firsts.nbytes
+        own = self.owners.nbytes + self.places.nbytes + self.scales.nbytes + self.bytes.nbytes
+        own += self.firsts.nbytes + self.messages.nbytes + self.longer.nbytes
         return int(own + floats + bits)
 
 

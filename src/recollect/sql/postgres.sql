@@ -63,11 +63,13 @@ CROSS JOIN LATERAL (
 ) v;
 
 -- name: messages_at
--- :cursors is a JSON array of [:key of a conversation of the person, seq].
+-- :cursors is a JSON array of [key of a conversation, seq].
 SELECT m.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM messages
+    SELECT messages.*, conversations.name AS conversation
+    FROM messages JOIN conversations ON conversations.key = messages.conversation_key
     WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq = CAST(k.value ->> 1 AS BIGINT)
+      AND conversations.person = :person
     OFFSET 0
 ) m;
 

@@ -46,8 +46,11 @@ FROM json_each(:cursors) k JOIN vectors v ON v.conversation_key = k.value ->> 0 
 ORDER BY v.conversation_key, v.seq;
 
 -- name: messages_at
--- :cursors is a JSON array of [:key of a conversation of the person, seq].
-SELECT m.* FROM json_each(:cursors) k JOIN messages m ON m.conversation_key = k.value ->> 0 AND m.seq = k.value ->> 1;
+-- :cursors is a JSON array of [key of a conversation, seq].
+SELECT m.*, c.name AS conversation
+FROM json_each(:cursors) k
+CROSS JOIN conversations c ON c.key = k.value ->> 0 AND c.person = :person
+CROSS JOIN messages m ON m.conversation_key = c.key AND m.seq = k.value ->> 1;
 
 -- name: save_vectors
 -- The message may have been erased since it was read.

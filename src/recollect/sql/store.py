@@ -407,19 +407,9 @@ class SqlStore:
         self, principal: Principal, places: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], Message]:
         """Messages by conversation key and seq, as far as they are (still) there and the person's own."""
-
-        def job(tx: Transaction) -> dict[tuple[int, int], Message]:
-            own = {
-                row["key"]: row["name"]
-                for row in tx.all("scope_conversations", person=principal.person, conversation=None)
-            }
-            asked = [place for place in places if place[0] in own]
-            rows = tx.all("messages_at", cursors=to_json(asked))
-            return {
-                (row["conversation_key"], row["seq"]): to_message(row, own[row["conversation_key"]]) for row in rows
-            }
-
-        return await self._read(job)
+        asked = to_json(places)
+        rows = await self._read(lambda tx: tx.all("messages_at", person=principal.person, cursors=asked))
+        return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
 
     async def save_recalls(self, rows: Sequence[Row]) -> None:
         await self._write(lambda tx: tx.many("insert_recall", rows))
