@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from recollect.core import entries
 from recollect.core.models import JsonObject
 from recollect.core.protocols import Clock, Tokenizer
+from recollect.holders import is_gone
 from recollect.providers.tokenizer import count_message
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
@@ -77,6 +78,22 @@ class FinishErasures:
             return 0
         await self._store.finish_erasures(pending)
         return len(pending)
+
+
+class FreeLeases:
+    """Leases of processes of this machine that were killed: what they held need not wait until it runs out."""
+
+    name = "leases"
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    async def tend(self) -> int:
+        """Never counts as work done: see TidyStore."""
+        gone = [holder for holder in await self._store.lease_holders() if is_gone(holder)]
+        if gone:
+            await self._store.free_leases(gone)
+        return 0
 
 
 class TidyStore:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from recollect import transfer
-from recollect.chores import CountTokens, FinishErasures, IndexWords, TidyStore
+from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import compose
 from recollect.core import drafts, times
 from recollect.core.errors import InvalidInput, StoreUnavailable
@@ -38,6 +38,7 @@ from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.text import TITLE_LIMIT, identity, storable
 from recollect.embedding import Embedders, EmbedMessages
 from recollect.evidence import count_remaining
+from recollect.holders import new_holder
 from recollect.ids import new_id
 from recollect.metrics import KEPT, RecallMetrics, summarise
 from recollect.providers.tokenizer import tokenizer_for
@@ -93,12 +94,18 @@ class AsyncMemory:
         self._worker = Worker(
             self._store,
             self._clock,
-            holder=new_id(self._clock.now()),
+            holder=new_holder(self._clock.now()),
             tracks=[
                 Track("worked", [IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))]),
                 Track("embedded", [self._embedding], slice=128, side_by_side=2, whole=False),
             ],
-            upkeep=[FinishErasures(self._store), TidyStore(self._store, self._clock), self._metrics, self._embedding],
+            upkeep=[
+                FinishErasures(self._store),
+                FreeLeases(self._store),
+                TidyStore(self._store, self._clock),
+                self._metrics,
+                self._embedding,
+            ],
             lease=lambda: timedelta(seconds=self._settings.worker_lease_seconds),
         )
         self._background = worker
@@ -281,8 +288,9 @@ class AsyncMemory:
     ) -> Recalled:
         """What was said that bears on the query, best first: by words, by meaning, by names, by dates.
 
-        At most `limit` messages, and with `budget` at most so many tokens of text. Without `conversation`, in all of
-        the person's; with it, in others only where it has little to say. `at` is the moment of asking.
+        At most `limit` messages, and with `budget` at most so many tokens of text, neighbours included. Without
+        `conversation`, in all of the person's; with it, in others only where it has little to say. `at` is the moment
+        of asking.
         """
         asked = self._query(query)
         if conversation is not None:

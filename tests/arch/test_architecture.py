@@ -28,7 +28,8 @@ LAYERS = {
     "formats": {"core"},
     "sql": {"core"},
     "worker": {"core", "sql"},
-    "chores": {"core", "sql", "providers", "worker"},
+    "holders": {"ids"},
+    "chores": {"core", "holders", "sql", "providers", "worker"},
     "evidence": {"sql"},
     "metrics": {"core", "sql"},
     "compose": {"core", "settings", "sql", "providers"},
@@ -54,8 +55,8 @@ LAYERS = {
         "sql",
     },
     "engine": {
-        "core", "chores", "compose", "embedding", "evidence", "ids", "metrics", "providers", "recall.measuring",
-        "recall.recaller", "recall.tuning", "settings", "sql", "transfer", "worker",
+        "core", "chores", "compose", "embedding", "evidence", "holders", "ids", "metrics", "providers",
+        "recall.measuring", "recall.recaller", "recall.tuning", "settings", "sql", "transfer", "worker",
     },
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {
@@ -185,7 +186,8 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
     whole_store = {
         "open", "close", "due", "finish_work", "pending_erasures", "finish_erasures", "purge", "still_said",
-        "save_tokens", "rewind_everything", "take_lease", "release_lease", "backup", "restore", "tidy", "examine",
+        "save_tokens", "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
+        "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls",
     }  # fmt: skip
     for name, method in inspect.getmembers(SqlStore, inspect.isfunction):

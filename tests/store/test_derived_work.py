@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -72,6 +75,26 @@ def test_a_conversation_under_another_workers_lease_is_left_alone_until_it_expir
     clock.advance(timedelta(seconds=61))
     assert memory.drain().complete
     assert memory.stats()["counted"] == 1
+
+
+def test_a_lease_ends_with_the_process_that_held_it(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory()
+    store = memory._engine._store
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    running = f"{platform.node()}/{process.pid}/x"
+    elsewhere = f"another host/{process.pid}/x"
+    for name, holder in (("running", running), ("elsewhere", elsewhere), ("other", "of an older version")):
+        memory.add(name, "user", "hello")
+        (row,) = memory._wait(store.due("worked", after=0, limit=10))[-1:]
+        until = clock.now() + timedelta(hours=1)
+        assert memory._wait(store.take_lease(f"worked:{row['key']}", holder=holder, now=clock.now(), until=until))
+    memory.drain(timeout=0.2)
+    assert memory.stats()["counted"] == 0
+    process.kill()
+    process.communicate()
+    memory.drain(timeout=0.2)
+    assert memory.stats()["counted"] == 1
+    assert set(memory._wait(store.lease_holders())) == {elsewhere, "of an older version"}
 
 
 def test_many_workers_at_once_do_each_conversation_once(open_memory: Open) -> None:

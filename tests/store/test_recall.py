@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
+from recollect import Memory, count_tokens, count_tokens_for_messages
 from recollect.core.errors import InvalidInput, ProviderUnavailable, RecollectError
 from recollect.testing import FakeClock, FakeEmbedder
 
@@ -138,6 +138,12 @@ def test_since_until_limit_and_budget_narrow_what_is_returned(memory: Memory) ->
     small = memory.recall("peanuts", budget=25)
     assert 0 < small.metrics["tokens"] <= 25
     assert len(memory.recall("peanuts", budget=0)) == 0
+    memory.add("long", "user", "what is a walnut?")
+    memory.add("long", "assistant", "A walnut is a nut. " + "It grows on a tree. " * 200)
+    for budget in (20, 100, 2000):
+        found = memory.recall("what is a walnut", budget=budget)
+        texts = [text for hit in found for text in (hit.text, *(one.text for one in hit.neighbours))]
+        assert 0 < sum(map(count_tokens, texts)) == found.metrics["tokens"] <= budget
 
 
 @pytest.mark.parametrize(
@@ -316,8 +322,6 @@ def test_a_memory_without_anything_answers_with_nothing(memory: Memory) -> None:
 def test_a_context_never_exceeds_its_budget(
     shared: Memory, budget: int, query: str, system: str | None, model: str
 ) -> None:
-    from recollect import count_tokens, count_tokens_for_messages
-
     try:
         context = shared.context("talk", query, budget=budget, system_prompt=system, model=model)
     except RecollectError as error:

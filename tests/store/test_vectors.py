@@ -410,3 +410,14 @@ def test_recall_is_not_confused_by_a_restore_after_which_other_messages_took_the
     (best, *_) = memory.recall("pears")
     assert (best.text, "bm25" in best.why) == ("pears", True)
     assert not any("bm25" in hit.why for hit in memory.recall("apples"))
+
+
+def test_a_scope_mostly_without_vectors_says_so(open_memory: Open) -> None:
+    memory = open_memory()
+    assert memory.recall("message").degraded == ()  # nothing is missing where there is nothing
+    fill(memory, 4)
+    assert memory.recall("message").degraded == memory.context("trip", "message", budget=500).degraded == ("vectors",)
+    memory.drain()
+    fill(memory, 3, "other")
+    assert memory.recall("message").degraded == ()
+    assert memory.recall("message", conversation="other").degraded == ("vectors",)

@@ -39,6 +39,7 @@ STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
 _DEGRADED: Final = {
     "embedder": "the embedder does not answer, so this was found by words alone.",
     "embedder_changed": "older vectors are another embedder's; `recollect worker --once` makes them anew.",
+    "vectors": "most messages have no vectors yet, so this was found by words.",
 }
 
 Query = Annotated[

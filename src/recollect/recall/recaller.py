@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -229,6 +229,8 @@ class Recaller:
             except RecollectError as error:
                 log.warning("the question cannot be embedded: %s", error.code)
                 degraded["embedder"] = None
+        if not degraded and _are_few(scope):
+            degraded["vectors"] = None
         return found, tuple(degraded)
 
     async def _fuse(
@@ -407,6 +409,12 @@ def _in_time(scope: Scope, since: datetime | None, until: datetime | None) -> ND
     return keep
 
 
+def _are_few(scope: Scope) -> bool:
+    """Whether most messages have no vectors yet and can be found by their words only."""
+    made = sum(len(part.messages) for parts in scope.vectors.values() for part in parts)
+    return 2 * made < int((scope.words_in > 0).sum())
+
+
 def _good(scores: Scores, among: NDArray[np.bool_]) -> int:
     """How many messages speak of what was asked for: near in meaning, or with most of its words."""
     worded = (scores.lexical >= MOST_OF_IT * scores.possible) & (scores.possible > 0)
@@ -441,14 +449,22 @@ def _hit(message: Message, text: str, found: Found, index: int, beside: tuple[Ne
 
 
 def _within(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> tuple[list[Hit], int]:
-    """The hits that fit, best first; one that does not is passed over."""
-    kept, used = [], 0
+    """The hits that fit, best first; one that does not is passed over. Then their neighbours, as far as they fit."""
+    kept, left = [], budget
     for hit in hits:
         tokens = count(hit.text)
-        if used + tokens <= budget:
+        if tokens <= left:
             kept.append(hit)
-            used += tokens
-    return kept, used
+            left -= tokens
+    for place, hit in enumerate(kept):
+        beside = []
+        for neighbour in hit.neighbours:
+            tokens = count(neighbour.text)
+            if tokens <= left:
+                beside.append(neighbour)
+                left -= tokens
+        kept[place] = replace(hit, neighbours=tuple(beside))
+    return kept, budget - left
 
 
 def _sources(found: Found, hits: Sequence[Hit], conversation: str | None) -> JsonObject:

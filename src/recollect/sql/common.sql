@@ -302,6 +302,14 @@ WHERE leases.until <= :now OR leases.holder = excluded.holder;
 -- system: see take_lease
 DELETE FROM leases WHERE name = :name AND holder = :holder;
 
+-- name: lease_holders
+-- system: see take_lease
+SELECT DISTINCT holder FROM leases;
+
+-- name: free_leases
+-- system: see take_lease
+DELETE FROM leases WHERE holder = :holder;
+
 -- Copies of the whole log, for backup and restore.
 
 -- name: every_conversation

@@ -313,6 +313,13 @@ class SqlStore:
         params = {"now": times.to_micros(now), "until": times.to_micros(until)}
         return bool(await self._write(lambda tx: tx.run("take_lease", name=name, holder=holder, **params)))
 
+    async def lease_holders(self) -> list[str]:
+        rows = await self._read(lambda tx: tx.all("lease_holders"))
+        return [row["holder"] for row in rows]
+
+    async def free_leases(self, holders: Sequence[str]) -> None:
+        await self._write(lambda tx: tx.many("free_leases", [{"holder": holder} for holder in holders]))
+
     async def release_lease(self, name: str, *, holder: str) -> None:
         await self._write(lambda tx: tx.run("release_lease", name=name, holder=holder))
 
