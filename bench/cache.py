@@ -33,7 +33,7 @@ class CachedEmbedder(MiniLM):
         found: list[list[float]] = self.encode(texts).tolist()
         return found
 
-    def encode(self, texts: Sequence[str], check: Callable[[], None] = lambda: None) -> Floats:
+    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None) -> Floats:
         keys = [blake2b(f"{self.name}\0{text}".encode(), digest_size=16).digest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         if new:

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 BATCH: Final = 64  # passages that are embedded in one call
 LOOK: Final = 0.2  # seconds between looks whether an embedder that is waited for is still wanted
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
+CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
 REFUSED: Final = "provider_rejected"
@@ -67,10 +68,9 @@ class Embedders:
                 return one
         return None
 
-    async def embed(
-        self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] = lambda: None
-    ) -> Vectors:
-        """One row of length 1 for each text. `check` is called now and then, and may raise to end it."""
+    async def embed(self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] | None = None) -> Vectors:
+        """One row of length 1 for each text. Work in the background brings a `check`, which is called now and then and
+        may raise to end it."""
         import numpy as np
 
         from recollect.providers.minilm import MiniLM
@@ -90,16 +90,17 @@ class Embedders:
         unit: Vectors = found / np.where(lengths > 0, lengths, 1)
         return unit
 
-    async def _awaited(self, answer: Awaitable[Any], check: Callable[[], None]) -> Any:
+    async def _awaited(self, answer: Awaitable[Any], check: Callable[[], None] | None) -> Any:
         """The answer of an embedder that may be far away, unless patience or the wish for it ends first."""
         task = asyncio.ensure_future(answer)
         try:
             async with asyncio.timeout(self._patience):
                 while not (await asyncio.wait([task], timeout=LOOK))[0]:
-                    check()
+                    if check is not None:
+                        check()
             return task.result()
         finally:
-            task.cancel()
+            await _ended(task)
 
     async def embed_question(self, embedder: Embedder, text: str) -> Vectors:
         """The vector of a question; those asked lately are remembered."""
@@ -110,6 +111,15 @@ class Embedders:
                 self._questions.popitem(last=False)
         self._questions.move_to_end(name)
         return self._questions[name]
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Cancelled if it still runs, and given a moment to clean up."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=CLEAN_UP)
+    if task.done() and not task.cancelled():
+        task.exception()  # seen: whoever waits has another one, or this one
 
 
 class EmbedMessages:
@@ -147,7 +157,7 @@ class EmbedMessages:
         after, done = work.after, 0
         for batch, through in _batches(found, work.through):
             pieces = await asyncio.to_thread(lambda rows: [embedded_texts(*_said(one)) for one in rows], batch)
-            blobs = await self._blobs(self._embedders.current, pieces, work.is_over)
+            blobs = await self._blobs(self._embedders.current, pieces, work)
             made = [(one["seq"], blob) for one, blob in zip(batch, blobs, strict=True)]
             saved = await self._store.save_vectors(
                 *where, made, embedder=row, after=after, through=through, generation=work.generation
@@ -172,21 +182,20 @@ class EmbedMessages:
         """After a restore: other rows may be in force."""
         self._row, self._replaced = None, False
 
-    async def _blobs(
-        self, embedder: Embedder, pieces: Sequence[Sequence[str]], is_over: Callable[[], bool]
-    ) -> list[bytes]:
+    async def _blobs(self, embedder: Embedder, pieces: Sequence[Sequence[str]], work: Work) -> list[bytes]:
         import numpy as np
 
         from recollect.recall.vectors import pack
 
         def check() -> None:
-            if is_over():
+            if work.is_stopped():
                 raise Interrupted
 
         texts = [text for some in pieces for text in some]
         vectors = []
         for start in range(0, len(texts), BATCH):
-            check()
+            if work.is_over():
+                raise Interrupted
             vectors.append(await self._embed(embedder, texts[start : start + BATCH], check))
         rows = np.concatenate(vectors) if vectors else np.empty((0, embedder.dimensions), np.float32)
         blobs, start = [], 0

@@ -40,7 +40,8 @@ class Work:
     last: int
     generation: int
     words_version: int
-    is_over: Callable[[], bool] = lambda: False  # whether to stop at the next good moment
+    is_over: Callable[[], bool] = lambda: False  # whether to end where something is done,
+    is_stopped: Callable[[], bool] = lambda: False  # and whether to end at once, and lose what is begun
 
 
 class Interrupted(RecollectError):
@@ -196,6 +197,7 @@ class Worker:
                     generation=row["generation"],
                     words_version=row["words_version"],
                     is_over=is_over,
+                    is_stopped=self._stop.is_set,
                 )
                 for row in rows
             ]

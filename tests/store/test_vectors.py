@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -344,6 +346,64 @@ def test_closing_does_not_wait_for_an_embedder_that_does_not_answer(open_memory:
     memory.close()
     assert time.monotonic() - began < 5
     assert ended.is_set()
+
+
+def test_an_embedder_that_is_not_waited_for_cleans_up_and_its_errors_are_no_ones(
+    open_memory: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    class Untidy(FakeEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            asked.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0.1)
+                ended.set()
+                raise ValueError("of the embedder")
+            return []
+
+    memory = open_memory(embedder=Untidy(16), worker=True)
+    fill(memory)
+    assert asked.wait(20)
+    memory.close()
+    gc.collect()
+    assert ended.is_set()
+    assert "never retrieved" not in caplog.text
+    assert "destroyed" not in caplog.text
+
+
+def test_what_is_begun_when_the_time_of_a_drain_is_up_is_finished_and_kept(location: str, open_memory: Open) -> None:
+    class Slow(FakeEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            await asyncio.sleep(0.8)
+            return await super().embed(texts)
+
+    slow = Slow(16)
+    memory = open_memory(embedder=slow)
+    memory.add("trip", "user", "hello")
+    assert not memory.drain(timeout=0.2).complete
+    assert len(slow.calls) == len(stored_vectors(location)) == 1
+
+
+def test_a_damaged_vector_is_near_nothing_and_harms_no_other(location: str, open_memory: Open) -> None:
+    memory = open_memory()
+    fill(memory, 8)
+    memory.drain()
+    whole = {hit.message_id: hit.score for hit in memory.recall("message 3 of trip", limit=20)}
+    damaging = "UPDATE vectors SET vectors = CAST(x'{}' || substr(vectors, 5) AS BLOB) WHERE seq = 4"
+    if location.startswith("postgresql:"):
+        damaging = "UPDATE vectors SET vectors = decode('{}', 'hex') || substr(vectors, 5) WHERE seq = 4"
+    for damage in (np.float32("nan"), np.float32("inf")):
+        scale = damage.astype("<f4").tobytes().hex()
+        ask(location, damaging.format(scale))
+        found = open_memory().recall("message 3 of trip", limit=20)
+        assert found[0].message_id in whole
+        assert len(found) == len(whole)
+        assert all(math.isfinite(hit.score) for hit in found)
+        assert [hit.why.get("dense") for hit in found if hit.seq == 4] == [None]
+        assert len(open_memory().recall("message 3 of trip", limit=1)) == 1
 
 
 def test_rebuild_makes_entries_and_vectors_anew(location: str, open_memory: Open) -> None:

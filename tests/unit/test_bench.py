@@ -175,7 +175,7 @@ def test_simple_methods_are_evaluated_and_what_stands_apart_stays_apart():
         def __init__(self) -> None:
             pass
 
-        def encode(self, texts):
+        def encode(self, texts, check=None):
             return encode(texts)
 
     outcome = evaluate([CONVERSATION], ["fts5"], Embedder())
@@ -221,7 +221,7 @@ def test_the_cache_knows_a_text_again(tmp_path: Path):
     class Counting:
         name, dimensions, calls = "counting", 2, 0
 
-        def encode(self, texts):
+        def encode(self, texts, check=None):
             self.calls += len(texts)
             return encode(texts)
 

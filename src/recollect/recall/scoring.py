@@ -161,7 +161,7 @@ def names(scope: Scope, asked: Sequence[int]) -> Floats:
 
 
 def best_of(scope: Scope, passages: Floats) -> Floats:
-    """For each message the best of its passages."""
+    """For each message the best of its passages; the passages' own array, if each message has one."""
     if len(scope) == len(passages):
         return passages
     found: Floats = np.maximum.reduceat(passages, scope.firsts)

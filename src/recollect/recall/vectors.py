@@ -12,6 +12,7 @@ Floats = NDArray[np.float32]
 
 EXACT: Final = 20_000  # vectors of a scope that are compared one by one; beyond, one bit per dimension goes ahead
 SHORTLIST: Final = 4_000  # vectors that the bits leave over, at least
+AT_ONCE: Final = 16_384  # vectors that are made floats at a time
 PARTS: Final = 8
 _LARGEST: Final = 127
 
@@ -28,12 +29,13 @@ def pack(vectors: Floats) -> bytes:
 
 
 def unpack(blob: bytes, dimensions: int) -> tuple[Floats, NDArray[np.int8]]:
-    """Scales and vectors. What does not fit the dimensions is damaged, and left out whole."""
+    """Scales and vectors. What does not fit the dimensions is damaged, and left out whole; a damaged scale is 0."""
     width = dimensions + 4
     if not blob or len(blob) % width:
         return np.empty(0, np.float32), np.empty((0, dimensions), np.int8)
     rows = np.frombuffer(blob, np.uint8).reshape(-1, width)
     scales = np.ascontiguousarray(rows[:, :4]).view("<f4").reshape(-1).astype(np.float32)
+    scales[~np.isfinite(scales)] = 0
     return scales, np.ascontiguousarray(rows[:, 4:]).view(np.int8)  # what lies together is read at once
 
 
@@ -76,7 +78,10 @@ class Part:
         return found
 
     def scores_of(self, rows: NDArray[np.int64], query: Floats) -> Floats:
-        found: Floats = (self.bytes[rows].astype(np.float32) @ query) * self.scales[rows]
+        found = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            found[start : start + AT_ONCE] = (self.bytes[some].astype(np.float32) @ query) * self.scales[some]
         return found
 
     def estimated(self, query: Floats) -> Floats:

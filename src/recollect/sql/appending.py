@@ -119,10 +119,10 @@ def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
 def save_entries(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:
     """What recall reads of each message. The entries travel as one run of bytes, and where each of them lies in it."""
     for part in _portions(pairs, [len(entry) for _, entry in pairs]):
-        stops = list(accumulate((len(entry) for _, entry in part), initial=0))
+        starts = accumulate((len(entry) for _, entry in part), initial=0)
         places = [
             (row["key"], row["seq"], row["at"], entries.ROLE_NUMBERS[row["role"]], start, len(entry))
-            for (row, entry), start in zip(part, stops, strict=False)
+            for (row, entry), start in zip(part, starts, strict=False)  # the last one is the end
         ]
         tx.run("insert_entries", rows=to_json(places), words=b"".join(entry for _, entry in part))
 

@@ -33,7 +33,7 @@ VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f
 
 WINDOW: Final = 254  # word pieces; with the marks at both ends these are the 256 the model was trained for
 MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; of a longer one, as many windows spread over it
-NICE: Final = 10  # of threads that embed many texts
+NICE: Final = 10  # of threads that embed in the background
 _BATCH_PIECES: Final = 512  # padding included; measured: larger batches leave the caches, smaller ones cost more calls
 
 
@@ -55,11 +55,12 @@ class MiniLM:
         listed: list[list[float]] = vectors.tolist()
         return listed
 
-    def encode(self, texts: Sequence[str], check: Callable[[], None] = lambda: None) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None) -> NDArray[np.float32]:
         """One row for each text, in the order given.
 
         The vector of a text longer than one window is the mean of its windows' vectors, weighted by their length.
-        `check` is called before every batch, some tens of milliseconds apart, and may raise to end it.
+        Work in the background brings a `check`: it gives way to others, and `check`, called before every batch some
+        tens of milliseconds apart, may raise to end it.
         """
         model = _load()
         windows: list[list[int]] = []
@@ -78,17 +79,20 @@ class MiniLM:
         return vectors
 
     def _run(
-        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None]
+        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None] | None
     ) -> list[NDArray[np.float32]]:
         """The vectors of each batch. One batch keeps one core busy, so several cores take several batches."""
 
         def run(batch: Sequence[list[int]]) -> NDArray[np.float32]:
-            check()
+            if check is not None:
+                check()
             return model.run(batch)
 
-        if self._threads == 1 or len(batches) < 2:
+        threads = min(self._threads, len(batches))
+        if check is None and threads < 2:
             return [run(batch) for batch in batches]
-        with ThreadPoolExecutor(min(self._threads, len(batches)), "recollect-embed", _give_way) as pool:
+        begin = None if check is None else _give_way
+        with ThreadPoolExecutor(max(threads, 1), "recollect-embed", begin) as pool:
             return list(pool.map(run, batches))
 
 
@@ -195,10 +199,11 @@ def _damaged(reason: str) -> ProviderUnavailable:
 
 
 def _give_way() -> None:
-    """Whoever embeds much does it behind those who add and ask: this thread runs when they leave a core free."""
+    """This thread runs when those who add and ask leave a core free."""
     if sys.platform == "linux":  # the one system on which a thread has a priority of its own
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+            own = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, own, max(NICE, os.getpriority(os.PRIO_PROCESS, own)))
 
 
 def _cores() -> int:
