@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 64  # passages that are embedded in one call
 LOOK: Final = 0.2  # seconds between looks whether an embedder that is waited for is still wanted
-BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
+BATCH_SIZE: Final = 25_000  # characters of messages whose vectors are saved together
 CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
@@ -82,6 +83,8 @@ class Embedders:
         except RecollectError:
             raise
         except Exception as error:  # whatever an embedder of somebody else may raise
+            if not threading.main_thread().is_alive():
+                raise Interrupted from error  # the program is ending, and nothing can be begun any more
             log.warning("the embedder failed: %s", type(error).__name__)
             raise ProviderUnavailable("embedder_failed", f"The embedder failed: {type(error).__name__}.") from error
         if found.shape != (len(texts), embedder.dimensions) or not np.isfinite(found).all():
@@ -92,7 +95,7 @@ class Embedders:
 
     async def _awaited(self, answer: Awaitable[Any], check: Callable[[], None] | None) -> Any:
         """The answer of an embedder that may be far away, unless patience or the wish for it ends first."""
-        task = asyncio.ensure_future(answer)
+        task = asyncio.ensure_future(_contained(answer))
         try:
             async with asyncio.timeout(self._patience):
                 while not (await asyncio.wait([task], timeout=LOOK))[0]:
@@ -111,6 +114,19 @@ class Embedders:
                 self._questions.popitem(last=False)
         self._questions.move_to_end(name)
         return self._questions[name]
+
+
+async def _contained(answer: Awaitable[Any]) -> Any:
+    """An embedder that gives up in a way of its own must not take the worker with it."""
+    own = asyncio.current_task()
+    try:
+        return await answer
+    except asyncio.CancelledError as error:
+        if own is not None and own.cancelling():
+            raise
+        raise RuntimeError("the embedder cancelled itself") from error
+    except SystemExit as error:
+        raise RuntimeError("the embedder wanted to end the program") from error
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

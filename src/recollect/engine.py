@@ -18,7 +18,7 @@ from recollect import transfer
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import compose
 from recollect.core import drafts, times
-from recollect.core.errors import InvalidInput, StoreUnavailable
+from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import (
     Appended,
     Context,
@@ -300,6 +300,8 @@ class AsyncMemory:
         _check_number(limit, "limit", least=0, needed=True)
         _check_number(budget, "budget", least=0)
         moments = [_moment(value, name) for name, value in (("at", at), ("since", since), ("until", until))]
+        if moments[1] is not None and moments[2] is not None and moments[1] > moments[2]:
+            raise InvalidInput("invalid_period", "`since` lies after `until`.")
         await self._ready()
         found = await self._recaller.recall(
             self._principal,
@@ -390,7 +392,7 @@ class AsyncMemory:
         """
         from recollect.recall import measuring
 
-        _check_number(sample, "sample", least=1)
+        _check_number(sample, "sample", least=1, needed=True)
         questions = None if labelled is None else await asyncio.to_thread(measuring.read_labels, labelled)
         await self.drain()
         if questions is None:
@@ -414,7 +416,9 @@ class AsyncMemory:
     # Derived work
 
     async def drain(self, *, timeout: float | None = None) -> Done:
-        """Do all derived work now. Returns what was done, and whether anything is left."""
+        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left."""
+        if timeout is not None and not _is_duration(timeout):
+            raise InvalidInput("invalid_timeout", "`timeout` is a number of seconds from 0 on.")
         await self._ready()
         await self._refresh_settings()
         return await self._worker.drain(timeout)
@@ -589,7 +593,16 @@ class AsyncMemory:
             found.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
         due = (await self._store.stats(self._principal))["due"]
         state = f"{due} conversations wait for derived work" if due else "nothing is missing"
-        return [*found, Finding("work", "ok", state)]
+        return [*found, Finding("work", "ok", state), await self._check_embedder()]
+
+    async def _check_embedder(self) -> Finding:
+        name, dimensions = self._embedders.identity
+        try:
+            await self._embedders.embed(self._embedders.current, ["hello"])
+        except RecollectError as error:
+            fix = "look at its address and key; until it answers, messages are found by words"
+            return Finding("embedder", "warning", f"{name} does not answer: {error} [{error.code}]", fix)
+        return Finding("embedder", "ok", f"{name} answers, {dimensions} dimensions")
 
     async def setting_origins(self) -> dict[str, str]:
         """For each setting where its value comes from: constructor, stored, environment, file or default."""
@@ -609,6 +622,10 @@ def _moment(value: datetime | str | None, name: str) -> datetime | None:
 def _check_number(value: object, what: str, *, least: int, needed: bool = False) -> None:
     if (needed or value is not None) and (isinstance(value, bool) or not isinstance(value, int) or value < least):
         raise InvalidInput(f"invalid_{what}", f"`{what}` is a whole number from {least} on.")
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _title(title: object) -> str:

@@ -163,8 +163,9 @@ class Memory:
     ) -> Recalled:
         """What was said that bears on the query, best first: by words, by meaning, by names, by dates.
 
-        At most `limit` messages, and with `budget` at most so many tokens of text. Without `conversation`, in all of
-        the person's; with it, in others only where it has little to say. `at` is the moment of asking.
+        At most `limit` messages, and with `budget` at most so many tokens of text, neighbours included. Without
+        `conversation`, in all of the person's; with it, in others only where it has little to say. `at` is the moment
+        of asking.
         """
         asked = self._engine.recall(
             query, conversation=conversation, limit=limit, budget=budget, since=since, until=until, banks=banks, at=at
@@ -217,7 +218,7 @@ class Memory:
     # Derived work
 
     def drain(self, *, timeout: float | None = None) -> Done:
-        """Do all derived work now. Returns what was done, and whether anything is left."""
+        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left."""
         return self._wait(self._engine.drain(timeout=timeout))
 
     def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:

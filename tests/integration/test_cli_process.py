@@ -110,7 +110,7 @@ def test_the_worker_does_what_is_missing_and_ends_when_told(long_trip: Path, num
     assert b"Working on recollect.db" in process.stderr.readline()
     with Memory(long_trip / "recollect.db", worker=False) as memory:
         deadline = time.monotonic() + 30
-        while memory.stats()["due"] and time.monotonic() < deadline:
+        while memory.stats()["counted"] < 2000 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert memory.stats()["counted"] == 2000
     began = time.monotonic()
@@ -118,6 +118,23 @@ def test_the_worker_does_what_is_missing_and_ends_when_told(long_trip: Path, num
     out, said = process.communicate(timeout=30)
     assert time.monotonic() - began < 5
     assert (process.returncode, json.loads(out), said) == (0, {"stopped": name}, b"")
+
+
+def test_a_program_that_forgets_to_close_ends_quietly(tmp_path: Path) -> None:
+    program = """if True:
+        import time
+        from recollect import Memory
+        memory = Memory("recollect.db")
+        memory.add_many("c", [{"role": "user", "content": f"cheese {n} " * 40} for n in range(300)])
+        deadline = time.monotonic() + 30
+        while not memory.stats()["embedded"] and time.monotonic() < deadline:
+            time.sleep(0.05)  # until it is in the midst of embedding
+        print(memory.stats()["embedded"] > 0)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, timeout=60
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"True\n", b"")
 
 
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncMemory, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
+from recollect import AsyncMemory, InvalidInput, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
 from recollect.core import analysis, entries
 from recollect.core.models import Principal
 from recollect.testing import FakeClock, FakeEmbedder
@@ -242,6 +242,24 @@ def test_drain_waits_for_what_another_process_is_working_on(open_memory: Open) -
     assert memory.drain(timeout=20).complete
     release.join()
     assert memory.stats()["counted"] == 1
+
+
+@pytest.mark.parametrize("timeout", ["1", -1, float("nan"), True])
+def test_a_time_that_is_none_is_refused(memory: Memory, timeout: Any) -> None:
+    with pytest.raises(InvalidInput):
+        memory.drain(timeout=timeout)
+
+
+def test_an_embedder_that_does_not_answer_is_found_by_the_check_and_what_it_owes_is_due(open_memory: Open) -> None:
+    embedder = FakeEmbedder(16)
+    memory = open_memory(embedder=embedder)
+    memory.add("trip", "user", "hello")
+    assert [one.state for one in memory.check() if one.name == "embedder"] == ["ok"]
+    embedder.failure = ProviderUnavailable("provider_unreachable", "nobody answers")
+    memory.drain()
+    assert memory.stats()["due"] == 1
+    (found,) = [one for one in memory.check() if one.name == "embedder"]
+    assert (found.state, "provider_unreachable" in found.detail) == ("warning", True)
 
 
 def test_drain_stops_when_its_time_is_up(memory: Memory) -> None:

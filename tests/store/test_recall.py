@@ -162,6 +162,7 @@ def test_any_text_is_a_question(memory: Memory, query: str) -> None:
         {"limit": -1},
         {"limit": "3"},
         {"budget": -5},
+        {"since": "2026-02-01", "until": "2026-01-01"},
         {"since": "tomorrow"},
         {"at": 5},
         {"conversation": ""},
@@ -332,6 +333,8 @@ def test_a_context_never_exceeds_its_budget(
     assert context.tokens == count_tokens_for_messages(context.messages, model)
     assert count_tokens(context.text, model) <= budget
     assert context.messages[-1]["role"] == "user"
+    parts = {part["name"]: {one["message_id"] for one in part["items"]} for part in context.explain["parts"]}
+    assert not parts["tail"] & parts.get("recall", set()), "said twice"
 
 
 def test_the_question_comes_last_and_once(memory: Memory) -> None:

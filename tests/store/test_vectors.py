@@ -374,6 +374,27 @@ def test_an_embedder_that_is_not_waited_for_cleans_up_and_its_errors_are_no_ones
     assert "destroyed" not in caplog.text
 
 
+@pytest.mark.parametrize("way_out", [asyncio.CancelledError, SystemExit])
+def test_an_embedder_that_gives_up_in_its_own_way_does_not_end_the_worker(
+    open_memory: Open, way_out: type[BaseException]
+) -> None:
+    class Strange(FakeEmbedder):
+        strange = True
+
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            if self.strange:
+                raise way_out
+            return await super().embed(texts)
+
+    embedder = Strange(16)
+    memory = open_memory(embedder=embedder)
+    fill(memory, 2)
+    assert memory.drain().failed == {"vectors": "embedder_failed"}
+    embedder.strange = False
+    assert memory.drain().complete
+    assert memory.stats()["embedded"] == 2
+
+
 def test_what_is_begun_when_the_time_of_a_drain_is_up_is_finished_and_kept(location: str, open_memory: Open) -> None:
     class Slow(FakeEmbedder):
         async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -481,3 +502,4 @@ def test_a_scope_mostly_without_vectors_says_so(open_memory: Open) -> None:
     fill(memory, 3, "other")
     assert memory.recall("message").degraded == ()
     assert memory.recall("message", conversation="other").degraded == ("vectors",)
+    assert memory.recall("nothing of it", conversation="other").degraded == ("vectors",)  # others were asked too

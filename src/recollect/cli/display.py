@@ -155,7 +155,8 @@ def show_done(done: Done, *, json: bool) -> None:
     if json:
         show_json(done)
     else:
-        show_pairs([(name, count) for name, count in done.counts.items() if count] or [("done", "nothing was missing")])
+        nothing = "nothing was missing" if done.complete else "nothing"
+        show_pairs([(name, count) for name, count in done.counts.items() if count] or [("done", nothing)])
     tell_missing(done)
 
 

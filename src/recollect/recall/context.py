@@ -69,40 +69,47 @@ def build(
     asked = count(question)
     room.take(asked)
     share = _recall_share(budget, room.left, recall_budget)
-    tail, covered = _tail(given, Room(room.left - share), turns if budget > SMALL else 1, tokenizer, count)
-    room.take(sum(count(message) for message in tail))
-    most = room.left if budget <= SMALL and recall_budget >= DEFAULT_RECALL else share  # what the tail left is free
-    memory, chosen = _memory(given, covered, Room(most), tokenizer, count, draft)
-    if memory is not None:
-        room.take(count(memory))
-    if not covered and given.newest:  # the newest turn had to be cut: perhaps not, with what recall left
-        room.left += sum(count(message) for message in tail)
-        tail, covered = _tail(given, Room(room.left), turns if budget > SMALL else 1, tokenizer, count)
-        room.take(sum(count(message) for message in tail))
-    older, covered = _more_tail(given, tail, covered, chosen, room, count)
-    tail = older + tail
+    tail = _tail(given, Room(room.left - share), turns if budget > SMALL else 1, tokenizer, count)
+    room.take(tail.tokens(count))
+    takes_all = budget <= SMALL and recall_budget >= DEFAULT_RECALL  # what the tail left is free
+    memory = _Packing(given, tokenizer, count)
+    memory.leave_out(tail.whole)
+    memory.fill(room.left if takes_all else share)
+    room.take(memory.tokens)
+    if tail.is_cut:  # perhaps less, with what recall left
+        room.left += tail.tokens(count)
+        tail = _tail(given, Room(room.left), turns if budget > SMALL else 1, tokenizer, count)
+        room.take(tail.tokens(count))
+    if not tail.is_cut:
+        tail = _with_older(given, tail, memory.chosen, room, count)
+    room.left += memory.tokens
+    if memory.leave_out(tail.whole):  # nothing is said twice
+        memory.fill(room.left if takes_all else min(share, room.left))
+    room.take(memory.tokens)
+    memory.explain(draft)
     draft.part(
         "tail",
-        sum(count(message) for message in tail),
+        tail.tokens(count),
         "the newest turns, word for word",
-        [{"message_id": message.id, "seq": message.seq} for message in covered],
+        [{"message_id": message.id, "seq": message.seq} for message in tail.whole],
     )
     draft.part("question", asked, "what is asked now")
-    messages = [*head, *([memory] if memory is not None else []), *tail, question]
+    fenced = [memory.message()] if memory.chosen else []
+    messages = [*head, *fenced, *tail.messages, question]
     return Context(
         messages=tuple(messages),
-        text=as_text(messages, memory),
+        text=as_text(messages, fenced),
         tokens=sum(count(message) for message in messages),
         explain={"budget": budget, "parts": draft.parts, "left_out": draft.left_out},
         degraded=given.degraded,
     )
 
 
-def as_text(messages: Sequence[JsonObject], memory: JsonObject | None) -> str:
+def as_text(messages: Sequence[JsonObject], fenced: Sequence[JsonObject]) -> str:
     """The same as one text, for models that take no list of messages."""
     return "\n\n".join(
         message["content"]
-        if message["role"] == "system" or message is memory
+        if message["role"] == "system" or any(message is one for one in fenced)
         else f"{message['role']}: {fence.quoted(message['content'])}"
         for message in messages
     )
@@ -184,49 +191,53 @@ def as_message(message: Message, content: str | None = None) -> JsonObject:
     return found
 
 
-def _tail(
-    given: Ingredients, room: Room, most: int, tokenizer: Tokenizer, count: Count
-) -> tuple[list[JsonObject], list[Message]]:
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The newest turns as they stand in the prompt, and which stored messages stand there whole."""
+
+    messages: Sequence[JsonObject] = ()
+    whole: Sequence[Message] = ()
+    is_cut: bool = False  # not even the newest turn fits
+
+    def tokens(self, count: Count) -> int:
+        return sum(map(count, self.messages))
+
+    def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> _Tail:
+        """With an older turn before it."""
+        return _Tail((*messages, *self.messages), (*turn, *self.whole))
+
+
+def _tail(given: Ingredients, room: Room, most: int, tokenizer: Tokenizer, count: Count) -> _Tail:
     """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
-    tail: list[JsonObject] = []
-    covered: list[Message] = []
+    tail = _Tail()
     for turn in reversed(turns_of(given.newest)[-most:]):
         messages = [as_message(message) for message in turn]
         if not room.take(sum(map(count, messages))):
             break
-        tail, covered = messages + tail, list(turn) + covered
-    if not tail and given.newest:
-        return _excerpted(turns_of(given.newest)[-1], room, tokenizer, count), []
-    return tail, covered
+        tail = tail.after(turn, messages)
+    if tail.messages or not given.newest:
+        return tail
+    return _excerpted(turns_of(given.newest)[-1], room, tokenizer, count)
 
 
-def _excerpted(turn: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count) -> list[JsonObject]:
+def _excerpted(turn: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count) -> _Tail:
     """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
     said = [message for message in turn if message.role == "user"][:1]
     said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
-    found = []
+    found, whole = [], []
     for place, message in enumerate(said):
         frame = count({"role": message.role, "content": ""})
         text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer)
         if text and room.take(count({"role": message.role, "content": text})):
             found.append({"role": message.role, "content": text})
-    return found
+            whole += [message] if text == message.content else []
+    return _Tail(found, whole, is_cut=True)
 
 
-def _more_tail(
-    given: Ingredients,
-    tail: Sequence[JsonObject],
-    covered: list[Message],
-    chosen: Sequence[Item],
-    room: Room,
-    count: Count,
-) -> tuple[list[JsonObject], list[Message]]:
-    """Older turns, as far as there is room: nothing that fits is left in a hole between tail and recall."""
-    if tail and not covered:
-        return [], covered  # not even the newest turn fits
-    known = {message.seq for message in covered}
+def _with_older(given: Ingredients, tail: _Tail, chosen: Sequence[Item], room: Room, count: Count) -> _Tail:
+    """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall."""
+    known = {message.seq for message in tail.whole}
     quoted = {item.message.seq for item in chosen if item.message.conversation == given.conversation}
-    older: list[JsonObject] = []
     for turn in reversed(turns_of(given.newest)):
         if turn[0].seq in known:
             continue
@@ -235,39 +246,49 @@ def _more_tail(
         messages = [as_message(message) for message in turn]
         if not room.take(sum(map(count, messages))):
             break
-        older, covered = messages + older, list(turn) + covered
-    return older, covered
-
-
-def _memory(
-    given: Ingredients, covered: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count, draft: _Draft
-) -> tuple[JsonObject | None, list[Item]]:
-    """The fenced message of recalled passages: chosen by score, told in the order of time."""
-    in_tail = {message.id for message in covered if message.conversation == given.conversation}
-    items = [i for i in given.items if i.message.id not in in_tail or i.message.conversation != given.conversation]
-    packing = _Packing(given, items, tokenizer, count)
-    packing.fill(room.left)
-    if not packing.chosen:
-        return None, []
-    message = packing.message()
-    draft.left_out += [_named(item, given) | {"reason": "no room"} for item in packing.left_out[:LEFT_OUT]]
-    named = [_named(item, given) for item in packing.chosen]
-    draft.part("recall", count(message), "passages that bear on the question", named)
-    return message, packing.chosen
+        tail = tail.after(turn, messages)
+    return tail
 
 
 class _Packing:
-    """Fills the fence: by estimates of what each quote adds, then with what the exact count shows to be left."""
+    """The recalled passages in their fence: chosen by score, told in the order of time.
 
-    def __init__(self, given: Ingredients, items: Sequence[Item], tokenizer: Tokenizer, count: Count) -> None:
+    It is filled by estimates of what each quote adds, then with what the exact count shows to be left.
+    """
+
+    def __init__(self, given: Ingredients, tokenizer: Tokenizer, count: Count) -> None:
         self._given, self._tokenizer, self._count = given, tokenizer, count
         self._headings: set[fence.Heading] = set()
         self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
         self.chosen: list[Item] = []
-        self.left_out = sorted(items, key=lambda item: -item.score)
+        self.left_out = sorted(given.items, key=lambda item: -item.score)
 
     def message(self) -> JsonObject:
         return {"role": "user", "content": fence.fenced(_told(self.chosen, self._given))}
+
+    @property
+    def tokens(self) -> int:
+        return self._count(self.message()) if self.chosen else 0
+
+    def leave_out(self, messages: Sequence[Message]) -> bool:
+        """Quote nothing of these messages of the conversation. If anything of them was quoted, begin anew."""
+        ids, own = {message.id for message in messages}, self._given.conversation
+
+        def others(items: Sequence[Item]) -> list[Item]:
+            return [one for one in items if one.message.id not in ids or one.message.conversation != own]
+
+        kept, self.left_out = others(self.chosen), others(self.left_out)
+        if len(kept) == len(self.chosen):
+            return False
+        self.left_out = sorted([*kept, *self.left_out], key=lambda item: -item.score)
+        self.chosen, self._headings = [], set()
+        return True
+
+    def explain(self, draft: _Draft) -> None:
+        if self.chosen:
+            named = [_named(item, self._given) for item in self.chosen]
+            draft.part("recall", self.tokens, "passages that bear on the question", named)
+            draft.left_out += [_named(item, self._given) | {"reason": "no room"} for item in self.left_out[:LEFT_OUT]]
 
     def fill(self, budget: int) -> None:
         for _ in range(ROUNDS):

@@ -109,7 +109,8 @@ class Recaller:
         if conversation is not None and _good(scores, _in_time(scope, since, until)) < ENOUGH:
             scope = await self.scopes.get(principal, None)
             watch.lap("load")
-            vectors, degraded = await self._question_vectors(scope, question, vectors)
+            vectors, more = await self._question_vectors(scope, question, vectors)
+            degraded = tuple(dict.fromkeys((*degraded, *more)))
             watch.lap("embed")
             scores = await self._fuse(scope, question, vectors, at, conversation)
             own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
@@ -282,7 +283,7 @@ class Recaller:
                 text = best[index].text if index in best else message.content
                 beside = tuple(_neighbour(messages[one]) for one in turns[index] if one in messages)
                 hits.append(_hit(message, text, found, index, beside))
-        return hits
+        return sorted(hits, key=lambda hit: -hit.score)  # exact sums may part what single precision had as equal
 
     async def texts(self, principal: Principal, scope: Scope, indices: Sequence[int]) -> dict[int, Message]:
         places = [(int(scope.keys[index]), int(scope.seqs[index])) for index in indices]

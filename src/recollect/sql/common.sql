@@ -46,7 +46,8 @@ ORDER BY m.seq LIMIT :limit;
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversations,
-       (SELECT count(*) FROM conversations WHERE person = :person AND worked_seq < last_seq) AS due,
+       (SELECT count(*) FROM conversations
+        WHERE person = :person AND (worked_seq < last_seq OR embedded_seq < last_seq)) AS due,
        (SELECT count(*) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
         WHERE o.person = :person AND v.embedder_key = (SELECT max(key) FROM embedders)) AS embedded,
        count(*) AS messages,
