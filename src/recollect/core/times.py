@@ -84,14 +84,7 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
 def age(moment: datetime, now: datetime) -> str:
     """How long ago, in words: "just now", "5 minutes ago", "2 days ago"."""
     seconds = max(0, int((now - moment).total_seconds()))
-    for unit, length in (
-        ("year", 31_557_600),
-        ("month", 2_629_800),
-        ("week", 604_800),
-        ("day", 86_400),
-        ("hour", 3600),
-        ("minute", 60),
-    ):
+    for unit, length in _UNITS:
         if seconds >= length:
             count = seconds // length
             return f"{count} {unit}{'s' if count > 1 else ''} ago"
