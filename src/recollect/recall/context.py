@@ -14,7 +14,7 @@ from recollect.recall import fence
 from recollect.recall.packing import Item, pack
 
 SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
-SMALL_SHARE: Final = 0.85  # of what system prompt and question leave, for recall in a small budget
+SMALL_SHARE: Final = 0.9  # of what system prompt and question leave, for recall in a small budget
 DEFAULT_RECALL: Final = 1000
 LEFT_OUT: Final = 20  # passages left out that `explain` names
 ROUNDS: Final = 3  # of filling what estimates left free
@@ -310,9 +310,9 @@ class _Packing:
     def _cost(self, item: Item) -> int:
         place, heading = (item.index, item.place), self._heading(item)
         if place not in self._lines:
-            self._lines[place] = self._tokenizer.count("\n" + fence.line(item.message, item.text))
+            self._lines[place] = self._tokenizer.count(fence.line(item.message, item.text) + "\n")
         told = heading in self._headings
-        return self._lines[place] + (0 if told else self._tokenizer.count("\n" + heading.text(heading.day.year)))
+        return self._lines[place] + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
 
     def _take(self, item: Item) -> None:
         self.chosen.append(item)
