@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH: Final = 64  # passages that are embedded in one call
+BATCH: Final = 256  # passages that are embedded in one call
 LOOK: Final = 0.2  # seconds between looks whether an embedder that is waited for is still wanted
-BATCH_SIZE: Final = 25_000  # characters of messages whose vectors are saved together
+BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
 CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -92,7 +92,8 @@ class MiniLM:
         if check is None and threads < 2:
             return [run(batch) for batch in batches]
         begin = None if check is None else _give_way
-        with ThreadPoolExecutor(max(threads, 1), "recollect-embed", begin) as pool:
+        turn = nullcontext() if check is None else _one_at_a_time
+        with turn, ThreadPoolExecutor(max(threads, 1), "recollect-embed", begin) as pool:
             return list(pool.map(run, batches))
 
 
@@ -148,6 +149,7 @@ class _Loaded:
 
 # Loading, once per process: all embedders share one session.
 
+_one_at_a_time: Final = threading.Lock()  # more threads than cores would only push each other out of the caches
 _loaded: _Loaded | None = None
 _loading = threading.Lock()
 
