@@ -9,8 +9,8 @@ PYTEST := $(BIN)/python -m pytest
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
-	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 4 minutes)"
-	@echo "make fast       the quick tests alone (about a minute)"
+	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 9 minutes)"
+	@echo "make fast       the quick tests alone (about 4 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
