@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 GATHER = 0.2  # seconds
 OTHERS = 0.05  # seconds between looks at what another process holds
 TRIED = 4  # pages of a slow track that a sweep tries until one of them gets done
+ROUNDS = 100  # of a quick track in one sweep, while it gets on; then slow ones have their turn
 FAILED = 5.0  # seconds before what failed is tried again
 
 
@@ -163,18 +164,21 @@ class Worker:
             for upkeep in self._upkeep:
                 counts[upkeep.name] += await upkeep.tend()
             for track in self._tracks:
-                pages = 0
-                async for works in self._missing(track, lambda: self._stop.is_set() or _is_past(deadline)):
-                    if self._stop.is_set() or _is_past(deadline):
-                        return Done(dict(counts), failed, complete=False)
-                    # Side by side, so that their small writes share commits.
-                    async with asyncio.TaskGroup() as group:
-                        tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
-                    done = [task.result() for task in tasks]
-                    complete = complete and all(done)
-                    pages += 1
-                    if not track.whole and (any(done) or pages == TRIED):
-                        complete = False  # there may be more
+                for _ in range(ROUNDS if track.whole else 1):  # what is quick is done before what is slow begins
+                    pages, worked = 0, False
+                    async for works in self._missing(track, lambda: self._stop.is_set() or _is_past(deadline)):
+                        if self._stop.is_set() or _is_past(deadline):
+                            return Done(dict(counts), failed, complete=False)
+                        # Side by side, so that their small writes share commits.
+                        async with asyncio.TaskGroup() as group:
+                            tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
+                        done = [task.result() for task in tasks]
+                        complete, worked = complete and all(done), worked or any(done)
+                        pages += 1
+                        if not track.whole and (worked or pages == TRIED):
+                            complete = False  # there may be more
+                            break
+                    if not worked:
                         break
         return Done(dict(counts), failed, complete and not failed)
 

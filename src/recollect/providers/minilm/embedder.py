@@ -33,7 +33,7 @@ VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f
 
 WINDOW: Final = 254  # word pieces; with the marks at both ends these are the 256 the model was trained for
 MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; of a longer one, as many windows spread over it
-NICE: Final = 10  # of threads that embed in the background
+NICE: Final = 5  # of threads that embed in the background
 _BATCH_PIECES: Final = 512  # padding included; measured: larger batches leave the caches, smaller ones cost more calls
 
 
