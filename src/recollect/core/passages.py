@@ -42,8 +42,10 @@ def split(text: str) -> list[Passage]:
     passages: list[Passage] = []
     done = 0
     for start, stop, language in _fences(text):
-        passages += [Passage(*span, "prose", None) for span in _prose(ruler, done, start)]
-        passages += [Passage(*span, "code", language) for span in _cut(ruler, start, stop, _CODE)]
+        if done < start and not text[done:start].isspace():
+            passages += [Passage(*span, "prose", None) for span in _prose(ruler, done, start)]
+        for begin, end in _cut(ruler, start, stop, _CODE):
+            passages.append(Passage(begin, end, "code", language))
         done = stop
     passages += [Passage(*span, "prose", None) for span in _prose(ruler, done, len(text))]
     return passages
@@ -156,6 +158,8 @@ def _fences(text: str) -> Iterator[tuple[int, int, str | None]]:
 
 def _language(info: str) -> str | None:
     """The first word of the info string: `python title="x"`, `{.python}`, `ts,ignore` all name one."""
+    if not info:
+        return None
     found = _LANGUAGE.match(info.strip().lstrip("{."))
     return found[0][:LANGUAGE_LIMIT].lower() if found else None
 
@@ -196,6 +200,8 @@ def _cut(ruler: _Ruler, start: int, stop: int, cutting: _Cutting) -> Iterator[_S
 
 def _trim(text: str, start: int, stop: int) -> _Span:
     """The stretch without the blank space around it."""
+    if start < stop and not text[start].isspace() and not text[stop - 1].isspace():
+        return start, stop
     visible = _VISIBLE.search(text, start, stop)
     if visible is None:
         return stop, stop
