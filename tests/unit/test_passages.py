@@ -288,12 +288,16 @@ HARD = {
 }
 
 
+def seconds_to_split(text: str) -> float:
+    gc.collect()
+    begin = time.process_time()
+    split(text)
+    return time.process_time() - begin
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize("name", HARD)
 def test_a_megabyte_of_anything_takes_less_than_a_second(name: str) -> None:
     pattern = HARD[name]
     for text in (pattern * (MEGABYTE // len(pattern)), "x" + pattern * (MEGABYTE // len(pattern)) + "`x`"):
-        gc.collect()
-        begin = time.process_time()
-        split(text)
-        assert time.process_time() - begin < 1
+        assert min(seconds_to_split(text) for _ in range(3)) < 1  # of three, since a shared machine has slow moments

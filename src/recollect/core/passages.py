@@ -11,7 +11,6 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -25,8 +24,7 @@ DENSITY: Final = 8  # characters per token at most: no passage is longer, whatev
 LANGUAGE_LIMIT: Final = 32  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     start: int  # characters
     stop: int
     kind: str  # "code" | "prose"
@@ -260,9 +258,13 @@ class _Blocks:
     """
 
     def __init__(self, ruler: _Ruler, start: int, stop: int) -> None:
-        borders = [match.span() for match in _BLOCK_END.finditer(ruler.text, start, stop)]
-        self.starts = [start, *(end for _, end in borders), stop]
-        self.stops = [*(begin for begin, _ in borders), stop]
+        self.starts: list[int] = [start]
+        self.stops: list[int] = []
+        for border in _BLOCK_END.finditer(ruler.text, start, stop):
+            self.stops.append(border.start())
+            self.starts.append(border.end())
+        self.starts.append(stop)
+        self.stops.append(stop)
         self.count = len(self.stops)
         self._ruler = ruler
 
