@@ -40,13 +40,25 @@ def split(text: str) -> list[Passage]:
     passages: list[Passage] = []
     done = 0
     for start, stop, language in _fences(text):
-        if done < start and not text[done:start].isspace():
-            passages += [Passage(*span, "prose", None) for span in _prose(ruler, done, start)]
-        for begin, end in _cut(ruler, start, stop, _CODE):
-            passages.append(Passage(begin, end, "code", language))
+        _add_prose(passages, ruler, done, start)
         done = stop
-    passages += [Passage(*span, "prose", None) for span in _prose(ruler, done, len(text))]
+        start, stop = _trim(text, start, stop)
+        if ruler.is_tiny(start, stop, CAP):
+            passages.append(Passage(start, stop, "code", language))
+        else:
+            passages += [Passage(*span, "code", language) for span in _cut(ruler, start, stop, _CODE)]
+    _add_prose(passages, ruler, done, len(text))
     return passages
+
+
+def _add_prose(passages: list[Passage], ruler: _Ruler, start: int, stop: int) -> None:
+    start, stop = _trim(ruler.text, start, stop)
+    if start == stop:
+        return
+    if ruler.is_tiny(start, stop, LIMIT):  # a text may have very many
+        passages.append(Passage(start, stop, "prose", None))
+    else:
+        passages += [Passage(*span, "prose", None) for span in _prose(ruler, start, stop)]
 
 
 def estimate(text: str) -> int:
@@ -122,9 +134,19 @@ class _Ruler:
         last = bisect_left(ends, stop, first)
         return costs[min(last + 1, len(ends))] - costs[first]
 
+    def is_tiny(self, start: int, stop: int, limit: int) -> bool:
+        """Whether it fits whatever its characters are."""
+        return (stop - start) * _DEAREST <= limit
+
     def fits(self, start: int, stop: int, limit: int) -> bool:
-        size = stop - start
-        return size * _DEAREST <= limit or (size <= limit * DENSITY and self.tokens(start, stop) <= limit)
+        return self.is_tiny(start, stop, limit) or stop <= self.fitting(start, limit)
+
+    def fitting(self, start: int, limit: int) -> int:
+        """The furthest place up to which the stretch from `start` fits."""
+        ends, costs = self._sums
+        whole = bisect_right(costs, costs[bisect_right(ends, start)] + limit) - 1  # so many pieces of the text
+        far = ends[whole - 1] if whole < len(ends) else len(self.text)
+        return max(start + limit // _DEAREST, min(far, start + limit * DENSITY))
 
     def reach(self, start: int, limit: int) -> int:
         """How far from `start` one may go with so many tokens: one piece at least."""
@@ -216,10 +238,20 @@ def _border(ruler: _Ruler, start: int, stop: int, cutting: _Cutting) -> int:
     high = min(ruler.reach(start, min(share + slack, cutting.limit)), stop)
     low = min(ruler.reach(start, max(share - slack, 1)), (start + high) // 2)
     for border in cutting.borders:
-        ends = [match.end() for match in border.finditer(ruler.text, low, high + 1) if low < match.end() <= high]
-        if ends:
-            return ends[-1]
+        if end := _last(border, ruler.text, low, high):
+            return end
     return high
+
+
+def _last(border: re.Pattern[str], text: str, low: int, high: int) -> int:
+    """The end of the last border that ends behind `low`, at `high` at the latest; 0 if there is none."""
+    if border is _LINE_END:  # the same, without walking over every short line
+        return text.rfind("\n", low, high) + 1
+    end = 0
+    for match in border.finditer(text, low, high + 1):
+        if low < match.end() <= high:
+            end = match.end()
+    return end
 
 
 # Prose.
@@ -289,9 +321,10 @@ class _Blocks:
             begin -= 1
         while begin > first and self._leads(begin - 1):
             begin -= 1
+        furthest = self._ruler.fitting(self.starts[begin], LIMIT)
         while end + 1 < self.count and self._is_item(end + 1):
             end += 1
-            if not self._ruler.fits(self.starts[begin], self.stops[end], LIMIT):
+            if self.stops[end] > furthest:
                 return last
         if self._ruler.fits(start, self.stops[end], LIMIT):
             return end
