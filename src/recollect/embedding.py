@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.protocols import Clock, Embedder
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
-from recollect.worker import Interrupted, Work
+from recollect.worker import Interrupted, Work, is_ending
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,8 +82,8 @@ class Embedders:
         except RecollectError:
             raise
         except Exception as error:  # whatever an embedder of somebody else may raise
-            if not threading.main_thread().is_alive():
-                raise Interrupted from error  # the program is ending, and nothing can be begun any more
+            if is_ending(error):
+                raise
             log.warning("the embedder failed: %s", type(error).__name__)
             raise ProviderUnavailable("embedder_failed", f"The embedder failed: {type(error).__name__}.") from error
         if found.shape != (len(texts), embedder.dimensions) or not np.isfinite(found).all():

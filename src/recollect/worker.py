@@ -131,7 +131,9 @@ class Worker:
                     continue  # there may be more
             except RecollectError as error:
                 log.warning("the worker cannot reach its store: %s", error.code)
-            except Exception:
+            except Exception as error:
+                if is_ending(error):
+                    return
                 log.exception("a sweep failed")
             await _pause(self._wake, delay)
             await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
@@ -244,12 +246,21 @@ class Worker:
             log.warning("%s failed: %s", chore.name, error.code)
             failed[chore.name] = error.code
             return False
-        except Exception:
+        except Exception as error:
+            if is_ending(error):
+                raise
             log.exception("%s failed", chore.name)  # one conversation must not stop the work on all others
             failed[chore.name] = "unexpected"
             return False
         counts[chore.name] += done  # after the await: others count meanwhile
         return True
+
+
+def is_ending(error: BaseException) -> bool:
+    """Whether the error only says that the program is ending, so that its threads can begin nothing any more."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_ending, error.exceptions))
+    return isinstance(error, RuntimeError) and str(error).startswith("cannot schedule new futures")
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:

@@ -31,7 +31,8 @@ def run(folder: Path, *args: str, **options: Any) -> subprocess.CompletedProcess
 
 def start(folder: Path, *args: str, **streams: Any) -> subprocess.Popen[bytes]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-    return subprocess.Popen([*PROGRAM, *args], cwd=folder, **(pipes | streams))
+    heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a shell's background job does not
+    return subprocess.Popen([*PROGRAM, *args], cwd=folder, **(pipes | heeds | streams))
 
 
 @pytest.fixture

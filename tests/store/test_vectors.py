@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -503,3 +504,20 @@ def test_a_scope_mostly_without_vectors_says_so(open_memory: Open) -> None:
     assert memory.recall("message").degraded == ()
     assert memory.recall("message", conversation="other").degraded == ("vectors",)
     assert memory.recall("nothing of it", conversation="other").degraded == ("vectors",)  # others were asked too
+
+
+def test_a_program_that_ends_meanwhile_is_no_failure(open_memory: Open, caplog: pytest.LogCaptureFixture) -> None:
+    asked = threading.Event()
+
+    class Late(FakeEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            asked.set()
+            executor = ThreadPoolExecutor()
+            executor.shutdown()
+            executor.submit(print)  # what asyncio.to_thread meets while the interpreter ends
+            raise AssertionError("nothing can be begun any more")
+
+    with open_memory(embedder=Late(16), worker=True) as memory:
+        fill(memory)
+        assert asked.wait(20)
+    assert not caplog.records
