@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from recollect import transfer
-from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
+from recollect import erasure, health, transfer
+from recollect.background import COUNTER, make_worker
 from recollect.compose import compose
-from recollect.core import drafts, times
-from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
+from recollect.core import arguments, drafts, times
+from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import (
     Appended,
     Context,
@@ -35,24 +34,19 @@ from recollect.core.models import (
     Similar,
 )
 from recollect.core.protocols import Clock, Embedder, Model
-from recollect.core.text import TITLE_LIMIT, identity, storable
+from recollect.core.text import identity
+from recollect.current_settings import CurrentSettings
 from recollect.embedding import Embedders, EmbedMessages
-from recollect.evidence import count_remaining
-from recollect.holders import new_holder
 from recollect.ids import new_id
 from recollect.metrics import KEPT, RecallMetrics, summarise
 from recollect.providers.tokenizer import tokenizer_for
-from recollect.settings import Settings, checked_changes, layer
-from recollect.sql.driver import Purged
-from recollect.worker import Track, Worker
+from recollect.settings import Settings
 
 if TYPE_CHECKING:
     from recollect.recall.measuring import Labels, Measured
     from recollect.recall.recaller import Recaller
     from recollect.recall.tuning import Tuned
 
-log = logging.getLogger(__name__)
-COUNTER = "o200k_base"
 LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
 
 
@@ -84,35 +78,18 @@ class AsyncMemory:
         )
         self._parts = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
         self._store, self._clock = self._parts.store, self._parts.clock
-        self._layered = layer(self._parts.given, {}, self._parts.environment, self._parts.file)
-        self._embedders = Embedders(self._parts.embedder, patience=2 * self._settings.provider_timeout_seconds)
+        self._current = CurrentSettings(self._parts, self._principal)
+        self._embedders = Embedders(self._parts.embedder, patience=2 * self._current.now.provider_timeout_seconds)
         self._metrics = RecallMetrics(self._store, self._clock)
         self._recalling: Recaller | None = None
         self._embedding = EmbedMessages(
-            self._store, self._clock, self._embedders, lambda: self._settings.backfill_chunks
+            self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
-        self._worker = Worker(
-            self._store,
-            self._clock,
-            holder=new_holder(self._clock.now()),
-            tracks=[
-                Track("worked", [IndexWords(self._store), CountTokens(self._store, lambda: tokenizer_for(COUNTER))]),
-                Track("embedded", [self._embedding], slice=128, side_by_side=2, whole=False),
-            ],
-            upkeep=[
-                FinishErasures(self._store),
-                FreeLeases(self._store),
-                TidyStore(self._store, self._clock),
-                self._metrics,
-                self._embedding,
-            ],
-            lease=lambda: timedelta(seconds=self._settings.worker_lease_seconds),
-        )
+        self._worker = make_worker(self._parts, self._current, self._embedding, self._metrics)
         self._background = worker
         self._task: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._state = "new"
-        self._overridden: set[str] = set()  # settings changed here since the constructor spoke
 
     # Opening and closing
 
@@ -124,7 +101,7 @@ class AsyncMemory:
             if self._state == "new":
                 try:
                     await self._store.open(self._clock.now())
-                    await self._refresh_settings()
+                    await self._current.refresh()
                 except BaseException:
                     await self._store.close()
                     self._state = "closed"
@@ -164,10 +141,7 @@ class AsyncMemory:
             await self.open()
 
     async def _work(self) -> None:
-        def poll() -> float:
-            return self._settings.worker_poll_seconds
-
-        await self._worker.run(poll, before=self._refresh_settings)
+        await self._worker.run(lambda: self._current.now.worker_poll_seconds, before=self._current.refresh)
 
     # The log
 
@@ -237,8 +211,8 @@ class AsyncMemory:
     async def history(self, conversation: str, *, before: int | None = None, limit: int | None = None) -> list[Message]:
         """Every message ever, in the order of seq; or the newest `limit` of those below seq `before`."""
         identity(conversation, "conversation")
-        _check_number(before, "before", least=0)
-        _check_number(limit, "limit", least=0)
+        arguments.number(before, "before", least=0)
+        arguments.number(limit, "limit", least=0)
         await self._ready()
         return await self._store.history(self._principal, conversation, before=before, limit=limit)
 
@@ -259,11 +233,9 @@ class AsyncMemory:
         identity(conversation, "conversation")
         changes: dict[str, Any] = {}
         if title is not None:
-            changes["title"] = _title(title)
-        if isinstance(tags, str):
-            raise InvalidInput("invalid_tag", "`tags` takes a list of texts.")
+            changes["title"] = arguments.title(title)
         if tags is not None:
-            changes["tags"] = [identity(tag, "tag") for tag in tags]
+            changes["tags"] = arguments.tags(tags)
         if zone is not None:
             changes["zone"] = times.load_zone(zone).key
         await self._ready()
@@ -292,16 +264,14 @@ class AsyncMemory:
         `conversation`, in all of the person's; with it, in others only where it has little to say. `at` is the moment
         of asking.
         """
-        asked = self._query(query)
+        asked = arguments.query(query)
         if conversation is not None:
             identity(conversation, "conversation")
         if banks is not None:
             raise InvalidInput("banks_unknown", "There are no banks yet.")
-        _check_number(limit, "limit", least=0, needed=True)
-        _check_number(budget, "budget", least=0)
-        moments = [_moment(value, name) for name, value in (("at", at), ("since", since), ("until", until))]
-        if moments[1] is not None and moments[2] is not None and moments[1] > moments[2]:
-            raise InvalidInput("invalid_period", "`since` lies after `until`.")
+        arguments.number(limit, "limit", least=0, needed=True)
+        arguments.number(budget, "budget", least=0)
+        moment, (start, stop) = arguments.moment(at, "at"), arguments.period(since, until)
         await self._ready()
         found = await self._recaller.recall(
             self._principal,
@@ -310,9 +280,9 @@ class AsyncMemory:
             limit=limit,
             budget=budget,
             count=tokenizer_for(COUNTER).count if budget is not None else None,
-            at=moments[0],
-            since=moments[1],
-            until=moments[2],
+            at=moment,
+            since=start,
+            until=stop,
         )
         self._metrics.note(self._principal, found.metrics, self._clock.now())
         return found
@@ -332,36 +302,35 @@ class AsyncMemory:
         `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
         """
         identity(conversation, "conversation")
-        asked = self._query(query)
-        _check_number(budget, "budget", least=0)
-        moment = _moment(at, "at")
+        asked = arguments.query(query)
+        arguments.number(budget, "budget", least=0)
+        moment = arguments.moment(at, "at")
         if not isinstance(model, str):
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
-        made = await self._recaller.context(
+        context, metrics = await self._recaller.context(
             self._principal,
             conversation,
             asked,
-            system_prompt=None if system_prompt is None else self._query(system_prompt),
-            budget=self._settings.memory_prompt_token_budget if budget is None else budget,
+            system_prompt=None if system_prompt is None else arguments.query(system_prompt),
+            budget=self._current.now.memory_prompt_token_budget if budget is None else budget,
             tokenizer=tokenizer_for(model),
             at=moment,
         )
-        context, metrics = made
         self._metrics.note(self._principal, metrics, self._clock.now())
         return context
 
     async def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
         """Earlier questions of the person like this one, in other conversations, with their age."""
         identity(conversation, "conversation")
-        asked = self._query(query)
-        _check_number(limit, "limit", least=0, needed=True)
+        asked = arguments.query(query)
+        arguments.number(limit, "limit", least=0, needed=True)
         await self._ready()
         return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())
 
     async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
         """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
-        start = _moment(since, "since") or self._clock.now() - KEPT
+        start = arguments.moment(since, "since") or self._clock.now() - KEPT
         await self._ready()
         await self._metrics.flush()
         rows = await self._store.recalls(self._principal, since=start)
@@ -377,7 +346,7 @@ class AsyncMemory:
 
         questions = await asyncio.to_thread(measuring.read_labels, labelled)
         measuring.require_vectors(await self.drain())
-        tuner = tuning.Tuner(self._recaller, self._settings)
+        tuner = tuning.Tuner(self._recaller, self._current.now)
         tuned = await tuner.tune(self._principal, questions, step=step)
         if not (apply and tuned.improves):
             return tuned
@@ -392,17 +361,12 @@ class AsyncMemory:
         """
         from recollect.recall import measuring
 
-        _check_number(sample, "sample", least=1, needed=True)
+        arguments.number(sample, "sample", least=1, needed=True)
         questions = None if labelled is None else await asyncio.to_thread(measuring.read_labels, labelled)
         await self.drain()
         if questions is None:
             return await measuring.measure_known_items(self._recaller, self._principal, sample)
         return await measuring.measure(self._recaller, self._principal, questions)
-
-    def _query(self, text: str) -> str:
-        if not isinstance(text, str):
-            raise InvalidInput("invalid_query", "A query or a system prompt is a text.")
-        return storable(text)[0]
 
     @property
     def _recaller(self) -> Recaller:
@@ -410,17 +374,16 @@ class AsyncMemory:
         if self._recalling is None:
             from recollect.recall.recaller import Recaller
 
-            self._recalling = Recaller(self._store, self._clock, self._embedders, lambda: self._settings)
+            self._recalling = Recaller(self._store, self._clock, self._embedders, lambda: self._current.now)
         return self._recalling
 
     # Derived work
 
     async def drain(self, *, timeout: float | None = None) -> Done:
         """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left."""
-        if timeout is not None and not _is_duration(timeout):
-            raise InvalidInput("invalid_timeout", "`timeout` is a number of seconds from 0 on.")
+        arguments.timeout(timeout)
         await self._ready()
-        await self._refresh_settings()
+        await self._current.refresh()
         return await self._worker.drain(timeout)
 
     async def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:
@@ -446,33 +409,20 @@ class AsyncMemory:
 
     # Settings
 
-    @property
-    def _settings(self) -> Settings:
-        return self._layered.settings
-
     async def settings(self) -> Settings:
         """The settings in force."""
         await self._ready()
-        await self._refresh_settings()
-        return self._settings
+        return await self._current.refresh()
+
+    async def setting_origins(self) -> dict[str, str]:
+        """For each setting where its value comes from: constructor, stored, environment, file or default."""
+        await self.settings()
+        return self._current.origins
 
     async def change_settings(self, **changes: Any) -> Settings:
         """Change settings now and for later; None takes a change back. Other processes follow by themselves."""
         await self._ready()
-        await self._refresh_settings()
-        texts = checked_changes(self._settings, changes)
-        await self._store.change_settings(self._principal, texts, now=self._clock.now())
-        self._overridden |= {name for name, text in texts.items() if text is not None}
-        self._overridden -= {name for name, text in texts.items() if text is None}
-        await self._refresh_settings()
-        return self._settings
-
-    async def _refresh_settings(self) -> None:
-        stored = await self._store.settings(self._principal)
-        given = self._parts.given
-        if given is not None and self._overridden:  # a change made here counts more than what the constructor said
-            given = Settings(**given.model_dump(include=given.model_fields_set - self._overridden))
-        self._layered = layer(given, stored, self._parts.environment, self._parts.file)
+        return await self._current.change(changes)
 
     # In and out
 
@@ -491,12 +441,11 @@ class AsyncMemory:
     ) -> Imported:
         """Read a file of our own or of another program. The same file again adds nothing."""
         await self._ready()
-        own = self._parts.database
-        if own is not None and await asyncio.to_thread(_is_same_file, Path(source), own):
-            raise InvalidInput("own_database", "This is the database itself; `restore` takes backups.")
-        importer = transfer.Importer(self._store, self._principal, self._clock, dry_run=dry_run)
+        importer = transfer.Importer(
+            self._store, self._principal, self._clock, database=self._parts.database, dry_run=dry_run
+        )
         result = await importer.run(
-            Path(source), format=format, record_limit=self._settings.import_record_bytes, progress=progress
+            Path(source), format=format, record_limit=self._current.now.import_record_bytes, progress=progress
         )
         self._worker.notify()
         return result
@@ -531,44 +480,12 @@ class AsyncMemory:
 
         `conversation` may narrow `message` and `day`. Returns when the bytes are gone, or says what is pending.
         """
-        scope = self._scope(conversation=conversation, person=person, day=day, message=message)
-        await self._ready()
-        now = self._clock.now()
-        receipt_id = new_id(now)
-        await self._metrics.flush()  # so that nothing of the person is written after the erase
-        counts, samples = await self._store.erase(
-            self._principal,
-            id=receipt_id,
-            now=now,
-            conversation=conversation,
-            message=message,
-            day=None if day is None else times.parse_day(day),
+        scope = arguments.erase_scope(
+            self._principal.person, conversation=conversation, person=person, day=day, message=message
         )
-        try:
-            purged = await self._store.purge()
-        except StoreUnavailable as error:  # the rows are gone all the same: say so, and let the worker finish
-            log.warning("erased rows may still be in the files: %s", error.code)
-            purged = Purged(pending=True)
-        remaining = await count_remaining(self._store, purged.files, samples)
-        pending = purged.pending or remaining > 0
-        if not pending:
-            await self._store.finish_erasures([receipt_id])
-        return Receipt(
-            id=receipt_id, scope=scope, counts=counts, at=now, files=purged.files,
-            remaining=remaining, pending=pending, kept_elsewhere=purged.kept_elsewhere,
-        )  # fmt: skip
-
-    def _scope(self, **wanted: str | None) -> JsonObject:
-        """Exactly one thing to erase: an empty scope would mean everything, so it is refused."""
-        scope = {name: value for name, value in wanted.items() if value is not None}
-        for name, value in scope.items():
-            if name != "day":
-                identity(value, name if name != "message" else "id")
-        if not scope or ("person" in scope and len(scope) > 1) or {"day", "message"} <= scope.keys():
-            raise InvalidInput("invalid_scope", "Name one thing to erase: a conversation, person, day or message.")
-        if scope.get("person", self._principal.person) != self._principal.person:
-            raise InvalidInput("invalid_scope", "A person is erased by a memory opened for that person.")
-        return scope
+        await self._ready()
+        await self._metrics.flush()  # so that nothing of the person is written after the erase
+        return await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
 
     # Health
 
@@ -580,55 +497,5 @@ class AsyncMemory:
     async def check(self) -> list[Finding]:
         """Look for damage and for what is not as it should be; `recollect doctor` prints it."""
         await self._ready()
-        await self._refresh_settings()
-        found = await self._store.examine()
-        tokenizer = await asyncio.to_thread(tokenizer_for, COUNTER)
-        if tokenizer.exact:
-            found.append(Finding("tokens", "ok", f"counted exactly with {tokenizer.name}"))
-        else:
-            found.append(Finding("tokens", "warning", "token counts are estimates", "reinstall recollect"))
-        pending = len(await self._store.pending_erasures())
-        if pending:
-            detail = f"{pending} erasures wait for another process to let go of old pages"
-            found.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
-        due = (await self._store.stats(self._principal))["due"]
-        state = f"{due} conversations wait for derived work" if due else "nothing is missing"
-        return [*found, Finding("work", "ok", state), await self._check_embedder()]
-
-    async def _check_embedder(self) -> Finding:
-        name, dimensions = self._embedders.identity
-        try:
-            await self._embedders.embed(self._embedders.current, ["hello"])
-        except RecollectError as error:
-            fix = "look at its address and key; until it answers, messages are found by words"
-            return Finding("embedder", "warning", f"{name} does not answer: {error} [{error.code}]", fix)
-        return Finding("embedder", "ok", f"{name} answers, {dimensions} dimensions")
-
-    async def setting_origins(self) -> dict[str, str]:
-        """For each setting where its value comes from: constructor, stored, environment, file or default."""
-        await self._ready()
-        await self._refresh_settings()
-        return dict(self._layered.origins)
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
-
-
-def _moment(value: datetime | str | None, name: str) -> datetime | None:
-    return None if value is None else times.in_zone(times.parse_moment(value, name), "UTC")
-
-
-def _check_number(value: object, what: str, *, least: int, needed: bool = False) -> None:
-    if (needed or value is not None) and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise InvalidInput(f"invalid_{what}", f"`{what}` is a whole number from {least} on.")
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _title(title: object) -> str:
-    if not isinstance(title, str) or len(title) > TITLE_LIMIT:
-        raise InvalidInput("invalid_title", f"A title is text of at most {TITLE_LIMIT} characters.")
-    return storable(title)[0]
+        await self._current.refresh()
+        return await health.examine(self._store, self._principal, self._embedders, counter=COUNTER)

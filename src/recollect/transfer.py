@@ -75,9 +75,11 @@ def _private(path: str, flags: int) -> int:
 class Importer:
     """One import: reads batches on a thread, stores each in one transaction, keeps the tally."""
 
-    def __init__(self, store: SqlStore, principal: Principal, clock: Clock, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, store: SqlStore, principal: Principal, clock: Clock, *, database: Path | None, dry_run: bool = False
+    ) -> None:
         self._store, self._principal, self._clock = store, principal, clock
-        self._dry_run = dry_run
+        self._database, self._dry_run = database, dry_run
         self._conversations: set[str] = set()
         self._messages = self._added = self._skips = 0
         self._skipped: list[str] = []
@@ -90,6 +92,8 @@ class Importer:
         record_limit: int,
         progress: Callable[[int], None] | None = None,
     ) -> Imported:
+        if self._database is not None and await asyncio.to_thread(_is_same_file, source, self._database):
+            raise InvalidInput("own_database", "This is the database itself; `restore` takes backups.")
         kind = format if format is not None else await asyncio.to_thread(_format_of, source)
         items = read(source, format=kind, record_limit=record_limit, progress=progress)
         while (item := await asyncio.to_thread(next, items, None)) is not None:
@@ -150,3 +154,7 @@ def _format_of(source: Path) -> str:
     if not source.is_file():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
     return format_of(source)
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)

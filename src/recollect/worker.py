@@ -115,7 +115,7 @@ class Worker:
         self._stop.set()
         self._wake.set()
 
-    async def run(self, poll: Callable[[], float], *, before: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, poll: Callable[[], float], *, before: Callable[[], Awaitable[object]]) -> None:
         """Sweep until stopped; between sweeps wait for a notice or the next look at what others did."""
         self._loop = asyncio.get_running_loop()
         while not self._stop.is_set():
@@ -167,22 +167,34 @@ class Worker:
                 counts[upkeep.name] += await upkeep.tend()
             for track in self._tracks:
                 for _ in range(ROUNDS if track.whole else 1):  # what is quick is done before what is slow begins
-                    pages, worked = 0, False
-                    async for works in self._missing(track, lambda: self._stop.is_set() or _is_past(deadline)):
-                        if self._stop.is_set() or _is_past(deadline):
-                            return Done(dict(counts), failed, complete=False)
-                        # Side by side, so that their small writes share commits.
-                        async with asyncio.TaskGroup() as group:
-                            tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
-                        done = [task.result() for task in tasks]
-                        complete, worked = complete and all(done), worked or any(done)
-                        pages += 1
-                        if not track.whole and (worked or pages == TRIED):
-                            complete = False  # there may be more
-                            break
+                    worked, all_done = await self._round(track, deadline, counts, failed)
+                    complete = complete and all_done
                     if not worked:
                         break
         return Done(dict(counts), failed, complete and not failed)
+
+    async def _round(
+        self, track: Track, deadline: float | None, counts: Counter[str], failed: dict[str, str]
+    ) -> tuple[bool, bool]:
+        """A slice for every conversation with work, or for a few where that is slow. Whether any of it was done, and
+        whether all of it."""
+
+        def is_over() -> bool:
+            return self._stop.is_set() or _is_past(deadline)
+
+        worked, all_done, pages = False, True, 0
+        async for works in self._missing(track, is_over):
+            if is_over():
+                return False, False
+            # Side by side, so that their small writes share commits.
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
+            done = [task.result() for task in tasks]
+            worked, all_done = worked or any(done), all_done and all(done)
+            pages += 1
+            if not track.whole and (worked or pages == TRIED):
+                return worked, False  # there may be more
+        return worked, all_done
 
     async def _missing(self, track: Track, is_over: Callable[[], bool]) -> AsyncIterator[list[Work]]:
         """Conversations with work, page by page. What is not a whole track begins where the last sweep ended, so that

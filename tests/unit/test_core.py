@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from recollect.core import analysis, entries, passages, times
 from recollect.core.errors import InvalidInput, ProviderUnavailable
 from recollect.core.text import storable, storable_json
-from recollect.evidence import pieces
+from recollect.erasure import pieces
 from recollect.ids import new_id
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
 

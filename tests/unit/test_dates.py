@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.dates import MOST_PERIODS, READ_LIMIT, Period, mentions_time, periods
+from recollect.core.date_words import READ_LIMIT
+from recollect.core.dates import MOST_PERIODS, Period, mentions_time, periods
 from recollect.core.errors import InvalidInput
 from recollect.core.times import EARLIEST, day_bounds
 

@@ -1,16 +1,51 @@
-"""Proof of an erase: looking for pieces of the erased text in the bytes of the database files."""
+"""An erase, from the rows to the bytes, and its proof: no piece of the erased text is left in the database files."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
+from recollect.core import times
+from recollect.core.errors import StoreUnavailable
+from recollect.core.models import JsonObject, Principal, Receipt
+from recollect.ids import new_id
+from recollect.sql.driver import Purged
 from recollect.sql.sqlite_file import blocks
 from recollect.sql.store import SqlStore
 
+log = logging.getLogger(__name__)
+
 PIECE = 32
 SHORTEST = 12
+
+
+async def erase(store: SqlStore, principal: Principal, scope: JsonObject, *, now: datetime) -> Receipt:
+    """Delete the rows that the scope names, then what the files still hold of them."""
+    receipt, day = new_id(now), scope.get("day")
+    counts, samples = await store.erase(
+        principal,
+        id=receipt,
+        now=now,
+        conversation=scope.get("conversation"),
+        message=scope.get("message"),
+        day=None if day is None else times.parse_day(day),
+    )
+    try:
+        purged = await store.purge()
+    except StoreUnavailable as error:  # the rows are gone all the same: say so, and let the worker finish
+        log.warning("erased rows may still be in the files: %s", error.code)
+        purged = Purged(pending=True)
+    remaining = await count_remaining(store, purged.files, samples)
+    pending = purged.pending or remaining > 0
+    if not pending:
+        await store.finish_erasures([receipt])
+    return Receipt(
+        id=receipt, scope=scope, counts=counts, at=now, files=purged.files,
+        remaining=remaining, pending=pending, kept_elsewhere=purged.kept_elsewhere,
+    )  # fmt: skip
 
 
 def pieces(texts: Iterable[str]) -> list[str]:
