@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import math
 import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -328,87 +324,6 @@ def test_a_conversation_erased_while_it_is_embedded_leaves_no_vector(location: s
     assert (stored_vectors(location), stored_entries(location)) == ({}, {})
 
 
-def test_closing_does_not_wait_for_an_embedder_that_does_not_answer(open_memory: Open) -> None:
-    asked, ended = threading.Event(), threading.Event()
-
-    class Silent(FakeEmbedder):
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            asked.set()
-            try:
-                await asyncio.sleep(60)
-            finally:
-                ended.set()
-            raise AssertionError("nobody waits that long")
-
-    memory = open_memory(embedder=Silent(16), worker=True)
-    fill(memory)
-    assert asked.wait(20)
-    began = time.monotonic()
-    memory.close()
-    assert time.monotonic() - began < 5
-    assert ended.is_set()
-
-
-def test_an_embedder_that_is_not_waited_for_cleans_up_and_its_errors_are_no_ones(
-    open_memory: Open, caplog: pytest.LogCaptureFixture
-) -> None:
-    asked, ended = threading.Event(), threading.Event()
-
-    class Untidy(FakeEmbedder):
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            asked.set()
-            try:
-                await asyncio.sleep(60)
-            finally:
-                await asyncio.sleep(0.1)
-                ended.set()
-                raise ValueError("of the embedder")
-            return []
-
-    memory = open_memory(embedder=Untidy(16), worker=True)
-    fill(memory)
-    assert asked.wait(20)
-    memory.close()
-    gc.collect()
-    assert ended.is_set()
-    assert "never retrieved" not in caplog.text
-    assert "destroyed" not in caplog.text
-
-
-@pytest.mark.parametrize("way_out", [asyncio.CancelledError, SystemExit])
-def test_an_embedder_that_gives_up_in_its_own_way_does_not_end_the_worker(
-    open_memory: Open, way_out: type[BaseException]
-) -> None:
-    class Strange(FakeEmbedder):
-        strange = True
-
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            if self.strange:
-                raise way_out
-            return await super().embed(texts)
-
-    embedder = Strange(16)
-    memory = open_memory(embedder=embedder)
-    fill(memory, 2)
-    assert memory.drain().failed == {"vectors": "embedder_failed"}
-    embedder.strange = False
-    assert memory.drain().complete
-    assert memory.stats()["embedded"] == 2
-
-
-def test_what_is_begun_when_the_time_of_a_drain_is_up_is_finished_and_kept(location: str, open_memory: Open) -> None:
-    class Slow(FakeEmbedder):
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            await asyncio.sleep(0.8)
-            return await super().embed(texts)
-
-    slow = Slow(16)
-    memory = open_memory(embedder=slow)
-    memory.add("trip", "user", "hello")
-    assert not memory.drain(timeout=0.2).complete
-    assert len(slow.calls) == len(stored_vectors(location)) == 1
-
-
 def test_a_damaged_vector_is_near_nothing_and_harms_no_other(location: str, open_memory: Open) -> None:
     memory = open_memory()
     fill(memory, 8)
@@ -504,20 +419,3 @@ def test_a_scope_mostly_without_vectors_says_so(open_memory: Open) -> None:
     assert memory.recall("message").degraded == ()
     assert memory.recall("message", conversation="other").degraded == ("vectors",)
     assert memory.recall("nothing of it", conversation="other").degraded == ("vectors",)  # others were asked too
-
-
-def test_a_program_that_ends_meanwhile_is_no_failure(open_memory: Open, caplog: pytest.LogCaptureFixture) -> None:
-    asked = threading.Event()
-
-    class Late(FakeEmbedder):
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            asked.set()
-            executor = ThreadPoolExecutor()
-            executor.shutdown()
-            executor.submit(print)  # what asyncio.to_thread meets while the interpreter ends
-            raise AssertionError("nothing can be begun any more")
-
-    with open_memory(embedder=Late(16), worker=True) as memory:
-        fill(memory)
-        assert asked.wait(20)
-    assert not caplog.records

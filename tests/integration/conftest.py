@@ -1,0 +1,59 @@
+"""What these tests share: a database, a way to run commands on it, a conversation, a server that fails, a fake time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from asking import FakeTime
+from fault_server import FaultServer
+from recollect import Memory
+from recollect.cli import app
+
+RUNNER = CliRunner()
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return str(tmp_path / "chat.db")
+
+
+@pytest.fixture
+def run(db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command on the test's database, in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_it(*args: object, input: str | bytes | None = None, code: int = 0, at: str = db) -> Any:
+        result = RUNNER.invoke(app, [*map(str, args), *(("--db", at) if at else ())], input=input)
+        assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+        return result
+
+    return run_it
+
+
+@pytest.fixture
+def trip(db: str) -> str:
+    """A database with 60 messages in one conversation, three minutes before midnight in Riyadh."""
+    with Memory(db, worker=False) as memory:
+        said = [{"role": "user", "content": f"message {n}", "id": f"m{n}"} for n in range(1, 61)]
+        moment = datetime(2026, 3, 1, 20, 57, tzinfo=UTC)
+        memory.add_many("trip", [one | {"at": moment} for one in said])
+        memory.update_conversation("trip", title="Andalusia", tags=["travel"], zone="Asia/Riyadh")
+    return db
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as running:
+        yield running
+
+
+@pytest.fixture
+def fake_time() -> FakeTime:
+    return FakeTime()
