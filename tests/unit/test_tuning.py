@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from recollect import AsyncMemory, InvalidInput, Memory, ProviderUnavailable, Settings
 from recollect.core.models import Principal
 from recollect.recall import measuring, tuning
-from recollect.recall.measuring import Judged, all_at, any_at, best, ndcg, read_labels
+from recollect.recall.measuring import Judged, all_at, any_at, ndcg, read_labels
 from recollect.recall.recaller import Recaller
+from recollect.recall.scoring import largest
 from recollect.testing import FakeEmbedder
 
 WORDS = ["river", "budget", "dinner", "hotel", "museum", "peanut", "garden", "deploy", "parse_row", "loadUser"]
@@ -129,10 +130,10 @@ def test_the_measures_of_a_ranking() -> None:
     assert ndcg([], 3) == 0
 
 
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=40), st.integers(1, 12))
-def test_the_best_are_the_first_of_a_stable_sort(values: list[float], count: int) -> None:
-    scores = np.array(values, np.float32)
-    assert best(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
+@given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=40), st.integers(0, 12), st.integers(1, 20))
+def test_the_best_are_the_first_of_a_stable_sort(values: list[float], count: int, times: int) -> None:
+    scores = np.array(values * times, np.float32)
+    assert largest(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
 
 
 # The grid

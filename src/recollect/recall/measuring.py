@@ -189,15 +189,6 @@ def ndcg(marks: Sequence[bool], answers: int, count: int = RANKED) -> float:
     return gained / possible if possible else 0.0
 
 
-def best(scores: Floats, count: int) -> Indices:
-    """The first of a stable sort by falling score, without sorting all."""
-    if len(scores) <= count:
-        return np.argsort(-scores, kind="stable")
-    least = np.partition(scores, len(scores) - count)[len(scores) - count]
-    leaders = np.flatnonzero(scores >= least)
-    return leaders[np.argsort(-scores[leaders], kind="stable")][:count]
-
-
 # Plainer ways of ranking, from what was found
 
 
@@ -226,12 +217,12 @@ def document_formula(found: Found) -> Indices:
     code = scoring.names(found.scope, found.question.names) > 0
     most = max(float(lexical.max(initial=0.0)), 1e-9)
     scores = 0.6 * np.clip(near, 0, 1) + 0.3 * lexical / most + 0.1 * code
-    return brought[best(scores[brought].astype(np.float32), SEEN)]
+    return brought[scoring.largest(scores[brought].astype(np.float32), SEEN)]
 
 
 def _above(scores: Floats, count: int) -> Indices:
     """The best of those that the arm found at all."""
-    ranked = best(scores, count)
+    ranked = scoring.largest(scores, count)
     return ranked[scores[ranked] > 0]
 
 

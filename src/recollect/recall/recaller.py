@@ -25,7 +25,7 @@ from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
 from recollect.recall.scopes import Scopes
-from recollect.recall.scoring import Question, Scores, Weights
+from recollect.recall.scoring import Part, Question, Scores, Weights
 from recollect.settings import Settings
 from recollect.sql.store import SqlStore
 
@@ -114,10 +114,10 @@ class Recaller:
             watch.lap("embed")
             scores = await self._fuse(scope, question, vectors, at, conversation)
             own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
-            scores = scores.with_part("here", HERE * np.isin(scope.keys, own).astype(np.float32))
+            scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, own).astype(np.float32)))
         total = scores.total
-        keep = scores.related() & _in_time(scope, since, until) & (scope.words_in > 0)
-        ranked = _best(total, np.flatnonzero(keep), most) if question.text.strip() else np.empty(0, np.int64)
+        keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & (scope.words_in > 0))
+        ranked = keep[scoring.largest(total[keep], most if question.text.strip() else 0)]
         watch.lap("score")
         return Found(question, scope, scores, total, ranked, degraded, watch)
 
@@ -390,15 +390,6 @@ def _similar(message: Message, answer: Message | None, near: float, now: datetim
 
 def _is_at(scope: Scope, index: int, conversation: str, seq: int | None) -> bool:
     return int(scope.seqs[index]) == seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
-
-
-def _best(total: NDArray[np.float32], among: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The best of some messages, best first; of equals the earlier ones. Not all need to be sorted for that."""
-    if most < len(among):
-        border = np.partition(total[among], len(among) - most)[len(among) - most] if most else np.inf
-        among = among[total[among] >= border]
-    ordered = among[np.argsort(-total[among], kind="stable")]
-    return ordered[:most]
 
 
 def _in_time(scope: Scope, since: datetime | None, until: datetime | None) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ Floats = NDArray[np.float32]
 K1: Final = 1.2  # BM25: how soon more of the same word stops counting,
 B: Final = 0.75  # and how much a long message is held against it
 WEEK: Final = 7 * 86_400 * 1_000_000  # microseconds
+SPARSE: Final = 16
 TELLING: Final = ("dense", "bm25", "code", "neighbours", "speaker", "date")  # the others are the same for any question
 
 
@@ -52,34 +53,45 @@ class Weights:
     recency: float = 0.01
 
 
+class Part(NamedTuple):
+    """What one arm says of each message, and how much that counts."""
+
+    weight: float
+    values: Floats
+
+    def weighed(self) -> Floats:
+        found: Floats = np.float32(self.weight) * self.values
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The parts of each message's score, and what the two great arms said before weighing."""
+    """Each message's score, the parts it is the sum of, and what the two great arms said before weighing."""
 
-    parts: Mapping[str, Floats]
+    total: Floats
+    parts: Mapping[str, Part]
     near: Floats
     lexical: Floats
     nearness: Nearness
     lexical_by_passage: Floats
     possible: float  # what holding all words of the question once is worth
 
-    @property
-    def total(self) -> Floats:
-        return _sum(self.parts.values())
-
     def related(self) -> NDArray[np.bool_]:
         """Which messages have anything in common with the question, be it only what stands beside them."""
-        found = np.zeros(len(self.near), np.bool_)
+        found = np.zeros(len(self.total), np.bool_)
         for name in TELLING:
-            found |= self.parts[name] > 0
+            weight, values = self.parts[name]
+            if weight > 0:
+                found |= values > 0
         return found
 
-    def with_part(self, name: str, part: Floats) -> Scores:
-        return replace(self, parts={**self.parts, name: part})
+    def with_part(self, name: str, part: Part) -> Scores:
+        return replace(self, total=self.total + part.weighed(), parts={**self.parts, name: part})
 
     def why(self, index: int) -> dict[str, float]:
         """The parts of one message's score that are not nothing."""
-        return {name: float(part[index]) for name, part in self.parts.items() if part[index] != 0}
+        worth = {name: float(np.float32(weight) * values[index]) for name, (weight, values) in self.parts.items()}
+        return {name: value for name, value in worth.items() if value}
 
 
 def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:
@@ -181,8 +193,9 @@ def dates(scope: Scope, periods: Sequence[tuple[int, int]]) -> Floats:
     """1 for what was said in a period the question names, and less and less for what was said soon after it."""
     found = np.zeros(len(scope), np.float32)
     for start, stop in periods:
-        late = np.maximum(scope.at - stop, 0) / max(stop - start, WEEK)
-        found = np.maximum(found, np.where(scope.at >= start, np.exp2(-4 * late), 0)).astype(np.float32)
+        since = np.flatnonzero(scope.at >= start)
+        late = np.maximum(scope.at[since] - stop, 0).astype(np.float32) / np.float32(max(stop - start, WEEK))
+        found[since] = np.maximum(found[since], np.exp2(-4 * late))
     return found
 
 
@@ -201,12 +214,25 @@ def sessions(scope: Scope, total: Floats, best: int = 30) -> Floats:
     """How much of what scored best lies in each message's session; 1 for the session with most."""
     if len(total) < 2:
         return np.zeros_like(total)
-    count = min(best, len(total))
-    leaders = np.argpartition(-total, count - 1)[:count]
+    leaders = largest(total, best)
     worth = np.maximum(total[leaders] - total[leaders].min(), 0)
     sums = np.bincount(scope.sessions[leaders], worth, minlength=int(scope.sessions.max()) + 1)
-    largest = sums.max()
-    return (sums[scope.sessions] / largest).astype(np.float32) if largest > 0 else np.zeros_like(total)
+    most = sums.max()
+    return (sums[scope.sessions] / most).astype(np.float32) if most > 0 else np.zeros_like(total)
+
+
+def largest(values: Floats, most: int) -> NDArray[np.int64]:
+    """Where the largest values stand, the largest first; of equals the earlier ones. The others are not ordered."""
+    if most <= 0:
+        return np.empty(0, np.int64)
+    places = np.flatnonzero(values >= _border(values[::SPARSE], most))  # so many reach it, since some of them do
+    places = places[values[places] >= _border(values[places], most)]
+    return places[np.argsort(-values[places], kind="stable")][:most]
+
+
+def _border(values: Floats, most: int) -> float:
+    """What so many of the values reach."""
+    return float(np.partition(values, len(values) - most)[len(values) - most]) if most < len(values) else -math.inf
 
 
 def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
@@ -218,25 +244,26 @@ def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
     best = float((lexical + weights.neighbours * lexical_around).max(initial=0.0))
     share = weights.bm25 / best if best > 0 else 0.0
     parts = {
-        "dense": weights.dense * near,
-        "bm25": share * lexical,
-        "code": weights.code * names(scope, question.names),
-        "neighbours": weights.neighbours * (weights.dense * near_around + share * lexical_around),
-        "speaker": weights.speaker * speakers(scope, question.words),
-        "date": weights.date * dates(scope, question.periods),
-        "role": weights.role * question.lean * scope.people,
-        "substance": weights.substance * scope.substance,
-        "recency": weights.recency * scope.recency,
+        "dense": Part(weights.dense, near),
+        "bm25": Part(share, lexical),
+        "code": Part(weights.code, names(scope, question.names)),
+        "neighbours": Part(weights.neighbours, weights.dense * near_around + share * lexical_around),
+        "speaker": Part(weights.speaker, speakers(scope, question.words)),
+        "date": Part(weights.date, dates(scope, question.periods)),
+        "role": Part(weights.role * question.lean, scope.people),
+        "substance": Part(weights.substance, scope.substance),
+        "recency": Part(weights.recency, scope.recency),
     }
-    exact = {name: part.astype(np.float32, copy=False) for name, part in parts.items()}
-    exact["session"] = weights.session * sessions(scope, _sum(exact.values()))
-    return Scores(exact, near, lexical, nearness, by_passage, possible)
+    total = summed(parts.values(), len(scope))
+    return Scores(total, parts, near, lexical, nearness, by_passage, possible).with_part(
+        "session", Part(weights.session, sessions(scope, total))
+    )
 
 
-def _sum(parts: Iterable[Floats]) -> Floats:
-    """Without stacking them first."""
-    first, *others = parts
-    summed = first.copy()
-    for part in others:
-        summed += part
-    return summed
+def summed(parts: Iterable[Part], size: int) -> Floats:
+    """What they come to. One after another in the same memory: fresh memory costs more than sums."""
+    total, weighed = np.zeros(size, np.float32), np.empty(size, np.float32)
+    for part in parts:
+        np.multiply(part.values, np.float32(part.weight), out=weighed)
+        total += weighed
+    return total

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recollect.core.errors import Conflict, InvalidInput, ProviderUnavailable
 from recollect.core.models import JsonObject, Principal, Record
 from recollect.recall import scoring
-from recollect.recall.measuring import RANKED, Judged, Labelled, best, judge, ndcg
+from recollect.recall.measuring import RANKED, Judged, Labelled, judge, ndcg
 from recollect.recall.recaller import Found, Recaller
 from recollect.recall.scoring import Weights
 from recollect.settings import Settings
@@ -100,7 +100,7 @@ class Arms:
     def rates(self, question: Judged, points: Sequence[Point]) -> list[float]:
         """NDCG@5 of each point."""
         scope, answers = self.found.scope, len(question.relevant)
-        return [ndcg(question.marks(scope, best(self.total(point), RANKED)), answers) for point in points]
+        return [ndcg(question.marks(scope, scoring.largest(self.total(point), RANKED)), answers) for point in points]
 
 
 class Tuner:
@@ -146,15 +146,15 @@ class Tuner:
 def _arms(corners: Sequence[Found]) -> Arms:
     fixed, *each = (_summed(found) for found in corners)
     alpha, beta, gamma = (one - fixed for one in each)
-    here = corners[0].scores.parts.get("here", np.zeros_like(fixed))
+    parts = corners[0].scores.parts
+    here = parts["here"].weighed() if "here" in parts else np.zeros_like(fixed)
     return Arms(corners[0], fixed, (alpha, beta, gamma), here)
 
 
 def _summed(found: Found) -> Floats:
     """All parts but those that are added after the session was looked at."""
     parts = [part for name, part in found.scores.parts.items() if name not in ("session", "here")]
-    summed: Floats = np.sum(parts, axis=0, dtype=np.float32)
-    return summed
+    return scoring.summed(parts, len(found.scope))
 
 
 def summarised(points: Sequence[Point], rates: NDArray[np.float64], unknown: int = 0) -> Tuned:

@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 EXACT: Final = 20_000  # vectors of a scope that are compared one by one; beyond, one bit per dimension goes ahead
 SHORTLIST: Final = 4_000  # vectors that the bits leave over, at least
-AT_ONCE: Final = 16_384  # vectors that are made floats at a time
+AT_ONCE: Final = 2048  # vectors that are made floats at a time: more would leave the caches
 PARTS: Final = 8
 _LARGEST: Final = 127
 
@@ -81,7 +81,9 @@ class Part:
         found = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
-            found[start : start + AT_ONCE] = (self.bytes[some].astype(np.float32) @ query) * self.scales[some]
+            found[start : start + AT_ONCE] = (self.bytes.take(some, axis=0).astype(np.float32) @ query) * self.scales[
+                some
+            ]
         return found
 
     def estimated(self, query: Floats) -> Floats:
