@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.protocols import Tokenizer
+from recollect.core.turns import turns_of
 from recollect.recall import fence
 from recollect.recall.packing import Item, pack
 
@@ -143,40 +143,6 @@ def _recall_share(budget: int, left: int, recall_budget: int) -> int:
         return min(recall_budget, left)
     most = int(left * SMALL_SHARE)
     return most if recall_budget >= DEFAULT_RECALL else min(most, recall_budget)
-
-
-def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages in turns: a user message with everything up to the next one."""
-    found: list[list[Message]] = []
-    for message in messages:
-        if message.role == "user" or not found:
-            found.append([])
-        found[-1].append(message)
-    return found
-
-
-def paired(messages: Sequence[Message]) -> list[Message]:
-    """The messages as providers take them: no result without its call before it, no call without all its results."""
-    found: list[Message] = []
-    for place, message in enumerate(messages):
-        if message.role == "tool":
-            continue  # comes with its call, or not at all
-        if not message.tool_calls:
-            found.append(message)
-            continue
-        results = _results(messages[place + 1 :])
-        asked = [call.get("id") for call in message.tool_calls]
-        if asked and all(one in results for one in asked):
-            found += [message, *(results[one] for one in asked)]
-        elif message.content.strip():
-            found.append(replace(message, tool_calls=None))
-    return found
-
-
-def _results(messages: Sequence[Message]) -> dict[Any, Message]:
-    """The results that follow a call at once."""
-    following = takewhile(lambda message: message.role == "tool", messages)
-    return {message.tool_call_id: message for message in following if message.tool_call_id is not None}
 
 
 def as_message(message: Message, content: str | None = None) -> JsonObject:

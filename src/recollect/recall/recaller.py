@@ -17,10 +17,11 @@ from recollect.core import times
 from recollect.core.errors import RecollectError
 from recollect.core.models import Context, Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
 from recollect.core.protocols import Clock, Tokenizer
+from recollect.core.turns import paired
 from recollect.embedding import Embedders
 from recollect.providers.tokenizer import count_message
 from recollect.recall import scoring
-from recollect.recall.context import Ingredients, build, paired
+from recollect.recall.context import Ingredients, build
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
