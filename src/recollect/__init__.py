@@ -1,5 +1,6 @@
 """Recollect: a lossless memory for LLM chat applications."""
 
+from recollect.core.brief import Brief
 from recollect.core.errors import (
     Conflict,
     Denied,
@@ -28,6 +29,7 @@ from recollect.sync import Memory
 
 __all__ = [
     "AsyncMemory",
+    "Brief",
     "Conflict",
     "Context",
     "Conversation",

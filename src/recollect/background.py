@@ -1,32 +1,85 @@
-"""All derived work of a memory: which chores the worker does, in which order, and how much of each at a time."""
+"""All derived work of a memory: which chores there are, in which order, and how much of each at a time.
+
+There are two workers: a model that writes briefs may take minutes, and neither words nor vectors may wait for it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from datetime import timedelta
 from typing import Final
 
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import Parts
+from recollect.compressing import Compressing
+from recollect.core.models import Done
+from recollect.core.protocols import Tokenizer
 from recollect.current_settings import CurrentSettings
 from recollect.embedding import EmbedMessages
 from recollect.holders import new_holder
 from recollect.metrics import RecallMetrics
 from recollect.providers.tokenizer import tokenizer_for
-from recollect.worker import Track, Worker
+from recollect.worker import Track, Upkeep, Worker
+from recollect.writing import BriefWriter
 
 COUNTER: Final = "o200k_base"
+FOLDED: Final = 1_000_000  # messages of a conversation that are looked at together for its brief
 
 
-def make_worker(parts: Parts, settings: CurrentSettings, embedding: EmbedMessages, metrics: RecallMetrics) -> Worker:
-    store, clock = parts.store, parts.clock
-    return Worker(
-        store,
-        clock,
-        holder=new_holder(clock.now()),
-        tracks=[
-            Track("worked", [IndexWords(store), CountTokens(store, lambda: tokenizer_for(COUNTER))]),
+class Background:
+    """Both workers as one."""
+
+    def __init__(
+        self, parts: Parts, settings: CurrentSettings, embedding: EmbedMessages, metrics: RecallMetrics
+    ) -> None:
+        store, clock = parts.store, parts.clock
+        self._settings = settings
+        holder = new_holder(clock.now())
+
+        def lease() -> timedelta:
+            return timedelta(seconds=settings.now.worker_lease_seconds)
+
+        def tokenizer() -> Tokenizer:
+            return tokenizer_for(COUNTER)
+
+        writer = BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
+        self.compressing = Compressing(
+            store, clock, writer, settings=lambda: settings.now, tokenizer=tokenizer, holder=holder
+        )
+        tracks = [
+            Track("worked", [IndexWords(store), CountTokens(store, tokenizer)]),
             Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
-        ],
-        upkeep=[FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, embedding],
-        lease=lambda: timedelta(seconds=settings.now.worker_lease_seconds),
-    )
+        ]
+        upkeep: list[Upkeep] = [FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, embedding]
+        briefed = Track("briefed", [self.compressing], slice=FOLDED, side_by_side=2, whole=False)
+        self.indexing = Worker(store, clock, holder=holder, tracks=tracks, upkeep=upkeep, lease=lease)
+        self.briefing = Worker(store, clock, holder=holder, tracks=[briefed], upkeep=[], lease=lease)
+        self._workers = (self.indexing, self.briefing)
+
+    def notify(self) -> None:
+        for worker in self._workers:
+            worker.notify()
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    async def run(self) -> None:
+        """Until stopped."""
+        async with asyncio.TaskGroup() as group:
+            for worker in self._workers:
+                group.create_task(self._run(worker))
+
+    async def _run(self, worker: Worker) -> None:
+        await worker.run(lambda: self._settings.now.worker_poll_seconds, before=self._settings.refresh)
+
+    async def drain(self, timeout: float | None = None) -> Done:
+        """All that is missing, by both workers side by side."""
+        done = await asyncio.gather(*(worker.drain(timeout) for worker in self._workers))
+        counts: Counter[str] = Counter()
+        failed: dict[str, str] = {}
+        for one in done:
+            counts.update(one.counts)
+            failed |= one.failed
+        return Done(dict(counts), failed, all(one.complete for one in done))

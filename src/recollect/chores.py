@@ -53,12 +53,12 @@ class CountTokens:
     def _count(self, rows: list[Row]) -> list[Row]:
         tokenizer = self._tokenizer()
         return [
-            {"key": row["key"], "counter": tokenizer.name, "tokens": count_message(_as_message(row), tokenizer)}
+            {"key": row["key"], "counter": tokenizer.name, "tokens": count_message(as_message(row), tokenizer)}
             for row in rows
         ]
 
 
-def _as_message(row: Row) -> JsonObject:
+def as_message(row: Row) -> JsonObject:
     calls = row["tool_calls"]
     message = {"role": row["role"], "content": row["content"], "name": row["name"]}
     return message if calls is None else message | {"tool_calls": json.loads(calls)}

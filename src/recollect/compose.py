@@ -17,7 +17,7 @@ from recollect.core.errors import InvalidInput
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import Timeouts
-from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer
+from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer, preset
 from recollect.sql.driver import Driver
 from recollect.sql.store import SqlStore
 
@@ -38,6 +38,7 @@ class Parts:
     database: Path | None  # the file, of SQLite
     clock: Clock
     model: Model | None
+    hosted: bool  # the model answers by a prompt of its own, with plain text
     embedder: Embedder | None
     owned: tuple[OpenAIModel | OpenAIEmbedder, ...]  # made here, so closed with the memory
     given: Settings | None
@@ -48,18 +49,22 @@ class Parts:
 def compose(
     location: str | os.PathLike[str],
     *,
-    settings: Settings | None = None,
+    settings: Settings | str | None = None,
     model: Model | None = None,
     embedder: Embedder | None = None,
     clock: Clock | None = None,
 ) -> Parts:
+    if isinstance(settings, str):
+        settings = preset(settings)
     if settings is not None and not isinstance(settings, Settings):
-        raise InvalidInput("invalid_settings", "`settings` takes a Settings object.")
+        raise InvalidInput("invalid_settings", "`settings` takes a Settings object or the name of a preset.")
     environment = from_environment(os.environ)
     file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)), named=FILE_VARIABLE in os.environ)
     start = layer(settings, {}, environment, file).settings
     if embedder is not None and not _is_embedder(embedder):
         raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
+    if model is not None and not _is_model(model):
+        raise InvalidInput("invalid_model", "A model has a name and an async method complete(messages, …).")
     driver = make_driver(location)
     own_model = make_model(start) if model is None else None
     own_embedder = make_embedder(start) if embedder is None else None
@@ -69,6 +74,7 @@ def compose(
         database=sqlite_file(location),
         clock=clock or SystemClock(),
         model=model or own_model,
+        hosted=own_model is not None and start.prompt_id_summary_global is not None,
         embedder=embedder or own_embedder,
         owned=tuple(part for part in (own_model, own_embedder) if part is not None),
         given=settings,
@@ -80,6 +86,12 @@ def compose(
 def _is_embedder(value: object) -> bool:
     named = isinstance(getattr(value, "name", None), str) and isinstance(getattr(value, "dimensions", None), int)
     return named and inspect.iscoroutinefunction(getattr(value, "embed", None))
+
+
+def _is_model(value: object) -> bool:
+    return isinstance(getattr(value, "name", None), str) and inspect.iscoroutinefunction(
+        getattr(value, "complete", None)
+    )
 
 
 def make_model(settings: Settings) -> OpenAIModel | None:

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from recollect import erasure, health, transfer
-from recollect.background import COUNTER, make_worker
+from recollect.background import COUNTER, Background
 from recollect.compose import compose
 from recollect.core import arguments, drafts, times
+from recollect.core.brief import Brief
 from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import (
     Appended,
@@ -64,7 +65,7 @@ class AsyncMemory:
         department: str | None = None,
         ministry: str | None = None,
         clearances: Sequence[str] = (),
-        settings: Settings | None = None,
+        settings: Settings | str | None = None,
         model: Model | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
@@ -85,8 +86,8 @@ class AsyncMemory:
         self._embedding = EmbedMessages(
             self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
-        self._worker = make_worker(self._parts, self._current, self._embedding, self._metrics)
-        self._background = worker
+        self._background = Background(self._parts, self._current, self._embedding, self._metrics)
+        self._has_worker = worker
         self._task: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._state = "new"
@@ -107,15 +108,15 @@ class AsyncMemory:
                     self._state = "closed"
                     raise
                 self._state = "open"
-                if self._background:
-                    self._task = asyncio.create_task(self._work(), name="recollect-worker")
+                if self._has_worker:
+                    self._task = asyncio.create_task(self._background.run(), name="recollect-worker")
         return self
 
     async def close(self) -> None:
         """Let running work come to a stop, then let go of the database."""
         async with self._opening:
             if self._state == "open":
-                self._worker.stop()
+                self._background.stop()
                 if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
                     await self._task  # that of an earlier loop ended with it
                 await self._metrics.flush()
@@ -139,9 +140,6 @@ class AsyncMemory:
     async def _ready(self) -> None:
         if self._state != "open":
             await self.open()
-
-    async def _work(self) -> None:
-        await self._worker.run(lambda: self._current.now.worker_poll_seconds, before=self._current.refresh)
 
     # The log
 
@@ -201,7 +199,7 @@ class AsyncMemory:
 
     def notice(self) -> None:
         """Messages were stored here: the worker need not wait for its next look."""
-        self._worker.notify()
+        self._background.notify()
 
     def _draft(self, fields: Mapping[str, Any], now: datetime, place: int) -> Draft:
         if not isinstance(fields, Mapping):
@@ -328,6 +326,31 @@ class AsyncMemory:
         await self._ready()
         return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())
 
+    # The brief
+
+    async def brief(self, conversation: str, *, version: int | None = None) -> Brief | None:
+        """The compressed memory of what is older than the tail, the newest version or another; None if there is none."""
+        identity(conversation, "conversation")
+        arguments.number(version, "version", least=1)
+        await self._ready()
+        return await self._background.compressing.brief(self._principal, conversation, version)
+
+    async def brief_versions(self, conversation: str) -> list[JsonObject]:
+        """All versions of a brief, oldest first: version, through_seq, messages, created_at, model."""
+        identity(conversation, "conversation")
+        await self._ready()
+        return await self._store.briefs.versions(self._principal, conversation)
+
+    async def compress(self, conversation: str, *, force: bool = False) -> Brief | None:
+        """Fold what is due into the brief now. The new brief, or None if nothing is due.
+
+        With `force`, everything but the newest turns is folded, whatever the triggers say.
+        """
+        identity(conversation, "conversation")
+        await self._ready()
+        await self._current.refresh()
+        return await self._background.compressing.compress(self._principal, conversation, force=force)
+
     async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
         """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
         start = arguments.moment(since, "since") or self._clock.now() - KEPT
@@ -384,7 +407,7 @@ class AsyncMemory:
         arguments.timeout(timeout)
         await self._ready()
         await self._current.refresh()
-        return await self._worker.drain(timeout)
+        return await self._background.drain(timeout)
 
     async def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:
         """Make derived rows anew from the log: of one conversation, of the person, or of the whole database."""
@@ -397,14 +420,14 @@ class AsyncMemory:
             await self._store.rewind_everything()
         else:
             await self._store.rewind(self._principal, conversation)
-        return await self._worker.drain()
+        return await self._background.drain()
 
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""
         await self._ready()
-        task = self._task or asyncio.create_task(self._work(), name="recollect-worker")
+        task = self._task or asyncio.create_task(self._background.run(), name="recollect-worker")
         await stop.wait()
-        self._worker.stop()
+        self._background.stop()
         await task
 
     # Settings
@@ -447,7 +470,7 @@ class AsyncMemory:
         result = await importer.run(
             Path(source), format=format, record_limit=self._current.now.import_record_bytes, progress=progress
         )
-        self._worker.notify()
+        self._background.notify()
         return result
 
     async def backup(self, target: str | os.PathLike[str]) -> None:
@@ -464,7 +487,7 @@ class AsyncMemory:
         saved = None if save_to is None else Path(save_to)
         await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._embedding.reset()
-        self._worker.notify()
+        self._background.notify()
 
     # Erasing
 

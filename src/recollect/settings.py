@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -34,10 +34,22 @@ class Settings(BaseModel):
     memory_k_raw_turns: int = Field(3, ge=1, le=100, description="turns of the tail kept word for word")
     memory_summary_token_cap: int = Field(500, ge=50, le=10_000, description="longest narrative, in tokens")
     memory_prompt_token_budget: int = Field(3000, ge=200, le=1_000_000, description="whole context, in tokens")
-    memory_chunk_summarize_threshold: int = Field(6000, ge=200, le=1_000_000, description="fold above this")
+    memory_chunk_summarize_threshold: int = Field(
+        6000, ge=0, le=1_000_000, description="fold older turns above so many tokens; 0: off"
+    )
     memory_summarizer_model: str | None = Field(None, description="model that writes briefs; none: built in")
     prompt_id_summary_global: str | None = Field(None, description="hosted prompt that writes briefs")
     prompt_version_summary_global: str | None = Field(None, description="version of that prompt")
+
+    # When older turns are folded into the brief (documents A and B), and how long it is
+    compress_messages_at: int = Field(0, ge=0, le=100_000, description="fold at so many messages; 0: off")
+    compress_messages_keep: int = Field(3, ge=1, le=100_000, description="messages that are then kept")
+    compress_tokens_above: int = Field(0, ge=0, le=1_000_000, description="fold above so many tokens; 0: off")
+    compress_tokens_keep: int = Field(2500, ge=1, le=1_000_000, description="tokens of turns that are then kept")
+    compress_tokens_until: int = Field(0, ge=0, le=1_000_000, description="or fold until so many are left; 0: off")
+    compress_daily: bool = Field(False, description="fold what came before today")
+    narrative_policy: Literal["tokens", "words"] = Field("tokens", description="length of the narrative: cap or ladder")
+    memory_brief_token_budget: int = Field(1000, ge=0, le=100_000, description="brief and ledger in the context")
 
     # Recall (document E)
     rag_hybrid: bool = Field(True, description="full text and vectors together")
@@ -63,6 +75,37 @@ class Settings(BaseModel):
     worker_poll_seconds: float = Field(1.0, gt=0, le=3600, description="how often to look for others' work")
     worker_lease_seconds: float = Field(60.0, gt=0, le=3600, description="how long a claim on work holds")
     import_record_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest single record of an import")
+
+
+_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "A": {
+        "compress_messages_at": 5, "compress_messages_keep": 3, "memory_chunk_summarize_threshold": 0,
+        "memory_prompt_token_budget": 4000,
+    },
+    "B": {
+        "compress_tokens_above": 3000, "compress_tokens_keep": 2500, "memory_chunk_summarize_threshold": 0,
+        "narrative_policy": "words", "memory_prompt_token_budget": 3000,
+    },
+    "C": {"memory_chunk_summarize_threshold": 0},
+    "D": {
+        "memory_k_raw_turns": 3, "memory_summary_token_cap": 500, "memory_prompt_token_budget": 3000,
+        "memory_chunk_summarize_threshold": 6000, "narrative_policy": "tokens",
+    },
+    "E": {
+        "rag_summary_frequency": 5, "memory_chunk_summarize_threshold": 0, "rag_hybrid": True, "rag_chunking": True,
+        "rag_token_budget": 1000, "rag_rerank_alpha": 0.6, "rag_rerank_beta": 0.3, "rag_rerank_gamma": 0.1,
+    },
+}  # fmt: skip
+_PRESET_NAMES: Final = {"compact": "A", "sessions": "B", "topics": "C", "briefs": "D", "recall": "E"}
+
+
+def preset(name: str) -> Settings:
+    """The settings of one of the design documents, by its letter or name."""
+    letter = _PRESET_NAMES.get(name.strip().lower(), name.strip().upper())
+    if letter not in _PRESETS:
+        known = ", ".join(f"{one} ({called})" for called, one in _PRESET_NAMES.items())
+        raise InvalidInput("unknown_preset", f"There is no preset {name[:40]!r}; there are {known}.")
+    return Settings(**_PRESETS[letter])
 
 
 # Where text and keys are sent to is the operator's word, given at the start; nobody changes it at run time.

@@ -10,6 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from recollect.core.brief import Brief
 from recollect.core.models import (
     Context,
     Conversation,
@@ -44,7 +45,7 @@ class Memory:
         department: str | None = None,
         ministry: str | None = None,
         clearances: Sequence[str] = (),
-        settings: Settings | None = None,
+        settings: Settings | str | None = None,
         model: Model | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
@@ -194,6 +195,23 @@ class Memory:
     def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
         """Earlier questions of the person like this one, in other conversations, with their age."""
         return self._wait(self._engine.similar(conversation, query, limit=limit))
+
+    # The brief
+
+    def brief(self, conversation: str, *, version: int | None = None) -> Brief | None:
+        """The compressed memory of what is older than the tail, the newest version or another; None if there is none."""
+        return self._wait(self._engine.brief(conversation, version=version))
+
+    def brief_versions(self, conversation: str) -> list[JsonObject]:
+        """All versions of a brief, oldest first: version, through_seq, messages, created_at, model."""
+        return self._wait(self._engine.brief_versions(conversation))
+
+    def compress(self, conversation: str, *, force: bool = False) -> Brief | None:
+        """Fold what is due into the brief now. The new brief, or None if nothing is due.
+
+        With `force`, everything but the newest turns is folded, whatever the triggers say.
+        """
+        return self._wait(self._engine.compress(conversation, force=force))
 
     def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
         """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""

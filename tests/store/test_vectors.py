@@ -180,7 +180,7 @@ def test_a_conversation_is_served_by_one_embedder_while_half_of_its_vectors_are_
     embedder = FakeEmbedder(32)
     second = open_memory(embedder=embedder)
     engine = second._engine
-    second._wait(engine._worker.sweep())  # one slice of the conversation
+    second._wait(engine._background.indexing.sweep())  # one slice of the conversation
     assert makers(location) == {"fake-embedder-384", "fake-embedder-32"}
     assert serving(location) == {"trip": "fake-embedder-384"}
     scope = second._wait(engine._recaller.scopes.get(Principal("local"), "trip"))
@@ -233,7 +233,7 @@ def test_drain_goes_on_where_vectors_were_saved_and_the_cursor_was_not(location:
     memory = open_memory()
     fill(memory, 200)
     fill(memory, 3, "other")
-    memory._wait(memory._engine._worker.sweep())
+    memory._wait(memory._engine._background.indexing.sweep())
     assert 0 < len(stored_vectors(location)) < 203
     other = open_memory()
     ask(location, "UPDATE conversations SET embedded_seq = 0")

@@ -1,39 +1,46 @@
-"""The prompt for a question: system prompt, recalled passages, the newest turns, the question; within a hard budget."""
+"""The prompt for a question: system prompt, what the brief holds, recalled passages, the newest turns, the question.
+
+Within a hard budget, whatever was stored or asked. What gives way first: the oldest turns of the tail, down to one;
+then the brief, which is made anew to fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from recollect.core.brief import Brief
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.protocols import Tokenizer
+from recollect.core.summarise import Statement
 from recollect.core.turns import turns_of
-from recollect.recall import fence
-from recollect.recall.packing import Item, pack
+from recollect.recall import fence, important
+from recollect.recall.excerpts import excerpt
+from recollect.recall.important import Worthy
+from recollect.recall.packing import Item
+from recollect.recall.quotes import Memory
+from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older
+
+log = logging.getLogger(__name__)
 
 SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
 SMALL_SHARE: Final = 0.9  # of what system prompt and question leave, for recall in a small budget
+SMALL_DATA: Final = 0.04  # of it for the ledger, and none for the narrative
+DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
-LEFT_OUT: Final = 20  # passages left out that `explain` names
-ROUNDS: Final = 3  # of filling what estimates left free
-ELLIPSIS: Final = " […] "
-
-Count = Callable[[Mapping[str, Any]], int]
+LEFT_OUT: Final = 20  # things left out that `explain` names, of each kind
 
 
-@dataclass(slots=True)
-class Room:
-    """Tokens of the budget that are still free."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the settings allow each part."""
 
-    left: int
-
-    def take(self, tokens: int) -> bool:
-        if tokens > self.left:
-            return False
-        self.left -= tokens
-        return True
+    turns: int
+    recall: int
+    brief: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,14 @@ class Ingredients:
     items: Sequence[Item]
     why: Callable[[int], dict[str, float]]
     zone: str
+    brief: Brief | None = None
+    scored: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
+
+    @property
+    def covered(self) -> int:
+        """Up to which seq the brief tells."""
+        return 0 if self.brief is None else self.brief.through_seq
 
 
 @dataclass(slots=True)
@@ -59,60 +73,98 @@ class _Draft:
         self.parts.append({"name": name, "tokens": tokens, "reason": reason, "items": list(items)})
 
 
-def build(
-    given: Ingredients, *, budget: int, turns: int, recall_budget: int, tokenizer: Tokenizer, count: Count
-) -> Context:
-    """The context. Its tokens never exceed the budget, whatever was stored or asked."""
+def build(given: Ingredients, *, budget: int, limits: Limits, tokenizer: Tokenizer, count: Count) -> Context:
+    """The context. Its tokens never exceed the budget."""
     room, draft = Room(budget), _Draft()
     head = _system(given, room, count, draft)
     question = _question(given, room, tokenizer, count)
     asked = count(question)
     room.take(asked)
-    share = _recall_share(budget, room.left, recall_budget)
-    tail = _tail(given, Room(room.left - share), turns if budget > SMALL else 1, tokenizer, count)
-    room.take(tail.tokens(count))
-    takes_all = budget <= SMALL and recall_budget >= DEFAULT_RECALL  # what the tail left is free
-    memory = _Packing(given, tokenizer, count)
-    memory.leave_out(tail.whole)
-    memory.fill(room.left if takes_all else share)
-    room.take(memory.tokens)
-    if tail.is_cut:  # perhaps less, with what recall left
-        room.left += tail.tokens(count)
-        tail = _tail(given, Room(room.left), turns if budget > SMALL else 1, tokenizer, count)
-        room.take(tail.tokens(count))
-    if not tail.is_cut:
-        tail = _with_older(given, tail, memory.chosen, room, count)
-    room.left += memory.tokens
-    if memory.leave_out(tail.whole):  # nothing is said twice
-        memory.fill(room.left if takes_all else min(share, room.left))
-    room.take(memory.tokens)
-    memory.explain(draft)
+    share = _recall_share(budget, room.left, limits.recall)
+    brief = _brief(given, budget, room.left, share, limits, tokenizer, count)
+    memory = Memory(
+        given.items, brief.lines, conversation=given.conversation, zone=given.zone, tokenizer=tokenizer, count=count
+    )
+    tail = _filled(given, room, memory, budget=budget, share=share, limits=limits, tokenizer=tokenizer, count=count)
+    brief.explain(draft, count)
+    if memory.chosen:
+        named = [_named(item, given) for item in memory.chosen]
+        tokens = memory.tokens - brief.tokens(count)
+        draft.part("recall", tokens, "passages that bear on the question", named)
+    draft.left_out += [_named(item, given) | {"reason": "no room"} for item in memory.left_out[:LEFT_OUT]]
     draft.part(
         "tail",
         tail.tokens(count),
         "the newest turns, word for word",
         [{"message_id": message.id, "seq": message.seq} for message in tail.whole],
     )
+    draft.left_out += _outside(given, tail, memory.chosen, limits.turns)
     draft.part("question", asked, "what is asked now")
-    fenced = [memory.message()] if memory.chosen else []
+    fenced = [] if memory.is_empty else [memory.message()]
     messages = [*head, *fenced, *tail.messages, question]
     return Context(
         messages=tuple(messages),
-        text=as_text(messages, fenced),
+        text=as_text(head, fenced, [*tail.messages, question], headed=bool(brief.lines)),
         tokens=sum(count(message) for message in messages),
-        explain={"budget": budget, "parts": draft.parts, "left_out": draft.left_out},
+        explain={
+            "budget": budget,
+            "parts": draft.parts,
+            "left_out": draft.left_out,
+            "brief": None if given.brief is None else {"version": given.brief.version, "through_seq": given.covered},
+        },
         degraded=given.degraded,
     )
 
 
-def as_text(messages: Sequence[JsonObject], fenced: Sequence[JsonObject]) -> str:
+def _filled(
+    given: Ingredients,
+    room: Room,
+    memory: Memory,
+    *,
+    budget: int,
+    share: int,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    count: Count,
+) -> Tail:
+    """The tail; the memory is filled with quotes beside it."""
+    takes_all = budget <= SMALL and limits.recall >= DEFAULT_RECALL  # what the tail left is free
+    base = memory.tokens  # of the brief
+    turns = limits.turns if budget > SMALL else 1
+
+    def newest(free: Room) -> Tail:
+        return newest_turns(given.newest, free, turns, question=given.question, tokenizer=tokenizer, count=count)
+
+    def most() -> int:
+        return room.left if takes_all else min(share + base, room.left)
+
+    tail = newest(Room(room.left - share - (0 if takes_all else base)))
+    room.take(tail.tokens(count))
+    memory.leave_out(tail.whole)
+    memory.fill(most())
+    room.take(memory.tokens)
+    if tail.is_cut:  # perhaps less, with what recall left
+        room.left += tail.tokens(count)
+        tail = newest(Room(room.left))
+        room.take(tail.tokens(count))
+    if not tail.is_cut:
+        quoted = {item.message.seq for item in memory.chosen if item.message.conversation == given.conversation}
+        tail = with_older(given.newest, tail, room, quoted=quoted, covered=given.covered, count=count)
+    room.left += memory.tokens
+    if memory.leave_out(tail.whole):  # nothing is said twice
+        memory.fill(most())
+    room.take(memory.tokens)
+    return tail
+
+
+def as_text(
+    head: Sequence[JsonObject], fenced: Sequence[JsonObject], talk: Sequence[JsonObject], *, headed: bool
+) -> str:
     """The same as one text, for models that take no list of messages."""
-    return "\n\n".join(
-        message["content"]
-        if message["role"] == "system" or any(message is one for one in fenced)
-        else f"{message['role']}: {fence.quoted(message['content'])}"
-        for message in messages
-    )
+    said = [f"{message['role']}: {fence.in_turn(message['content'])}" for message in talk]
+    if headed and len(said) > 1:
+        said[0] = f"{fence.RECENT}\n{said[0]}"
+    return "\n\n".join([message["content"] for message in (*head, *fenced)] + said)
 
 
 def _system(given: Ingredients, room: Room, count: Count, draft: _Draft) -> list[JsonObject]:
@@ -145,167 +197,105 @@ def _recall_share(budget: int, left: int, recall_budget: int) -> int:
     return most if recall_budget >= DEFAULT_RECALL else min(most, recall_budget)
 
 
-def as_message(message: Message, content: str | None = None) -> JsonObject:
-    """A stored message as an API takes it. Stored system messages are quoted: only the caller speaks as system."""
-    found: JsonObject = {"role": message.role, "content": message.content if content is None else content}
-    if message.role == "system":
-        found = {"role": "user", "content": fence.fenced([fence.line(message, found["content"])])}
-    if message.tool_calls and content is None:
-        found["tool_calls"] = list(message.tool_calls)
-    if message.tool_call_id is not None:
-        found["tool_call_id"] = message.tool_call_id
-    return found
+# The brief's part.
 
 
 @dataclass(frozen=True, slots=True)
-class _Tail:
-    """The newest turns as they stand in the prompt, and which stored messages stand there whole."""
+class _Brief:
+    """What of the brief stands in the prompt, and what does not."""
 
-    messages: Sequence[JsonObject] = ()
-    whole: Sequence[Message] = ()
-    is_cut: bool = False  # not even the newest turn fits
-
-    def tokens(self, count: Count) -> int:
-        return sum(map(count, self.messages))
-
-    def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> _Tail:
-        """With an older turn before it."""
-        return _Tail((*messages, *self.messages), (*turn, *self.whole))
-
-
-def _tail(given: Ingredients, room: Room, most: int, tokenizer: Tokenizer, count: Count) -> _Tail:
-    """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
-    tail = _Tail()
-    for turn in reversed(turns_of(given.newest)[-most:]):
-        messages = [as_message(message) for message in turn]
-        if not room.take(sum(map(count, messages))):
-            break
-        tail = tail.after(turn, messages)
-    if tail.messages or not given.newest:
-        return tail
-    return _excerpted(turns_of(given.newest)[-1], room, tokenizer, count)
-
-
-def _excerpted(turn: Sequence[Message], room: Room, tokenizer: Tokenizer, count: Count) -> _Tail:
-    """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
-    said = [message for message in turn if message.role == "user"][:1]
-    said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
-    found, whole = [], []
-    for place, message in enumerate(said):
-        frame = count({"role": message.role, "content": ""})
-        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer)
-        if text and room.take(count({"role": message.role, "content": text})):
-            found.append({"role": message.role, "content": text})
-            whole += [message] if text == message.content else []
-    return _Tail(found, whole, is_cut=True)
-
-
-def _with_older(given: Ingredients, tail: _Tail, chosen: Sequence[Item], room: Room, count: Count) -> _Tail:
-    """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall."""
-    known = {message.seq for message in tail.whole}
-    quoted = {item.message.seq for item in chosen if item.message.conversation == given.conversation}
-    for turn in reversed(turns_of(given.newest)):
-        if turn[0].seq in known:
-            continue
-        if all(message.seq in quoted for message in turn):
-            continue
-        messages = [as_message(message) for message in turn]
-        if not room.take(sum(map(count, messages))):
-            break
-        tail = tail.after(turn, messages)
-    return tail
-
-
-class _Packing:
-    """The recalled passages in their fence: chosen by score, told in the order of time.
-
-    It is filled by estimates of what each quote adds, then with what the exact count shows to be left.
-    """
-
-    def __init__(self, given: Ingredients, tokenizer: Tokenizer, count: Count) -> None:
-        self._given, self._tokenizer, self._count = given, tokenizer, count
-        self._headings: set[fence.Heading] = set()
-        self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
-        self.chosen: list[Item] = []
-        self.left_out = sorted(given.items, key=lambda item: -item.score)
-
-    def message(self) -> JsonObject:
-        return {"role": "user", "content": fence.fenced(_told(self.chosen, self._given))}
+    data: Sequence[Worthy] = ()
+    statements: Sequence[Statement] = ()
+    data_left_out: Sequence[Worthy] = ()
+    statements_left_out: int = 0
 
     @property
-    def tokens(self) -> int:
-        return self._count(self.message()) if self.chosen else 0
+    def lines(self) -> list[str]:
+        return important.lines(self.data, self.statements)
 
-    def leave_out(self, messages: Sequence[Message]) -> bool:
-        """Quote nothing of these messages of the conversation. If anything of them was quoted, begin anew."""
-        ids, own = {message.id for message in messages}, self._given.conversation
+    def tokens(self, count: Count) -> int:
+        return count({"role": "user", "content": fence.fenced(self.lines)}) if self.lines else 0
 
-        def others(items: Sequence[Item]) -> list[Item]:
-            return [one for one in items if one.message.id not in ids or one.message.conversation != own]
-
-        kept, self.left_out = others(self.chosen), others(self.left_out)
-        if len(kept) == len(self.chosen):
-            return False
-        self.left_out = sorted([*kept, *self.left_out], key=lambda item: -item.score)
-        self.chosen, self._headings = [], set()
-        return True
-
-    def explain(self, draft: _Draft) -> None:
-        if self.chosen:
-            named = [_named(item, self._given) for item in self.chosen]
-            draft.part("recall", self.tokens, "passages that bear on the question", named)
-            draft.left_out += [_named(item, self._given) | {"reason": "no room"} for item in self.left_out[:LEFT_OUT]]
-
-    def fill(self, budget: int) -> None:
-        for _ in range(ROUNDS):
-            used = self._count(self.message())
-            before = len(self.chosen)
-            new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
-            while new and self._count(self.message()) > budget:  # an estimate was too low
-                dropped = new.pop()
-                self.chosen.remove(dropped)
-                self.left_out.append(dropped)
-            if len(self.chosen) == before:
-                break
-        if self.chosen and self._count(self.message()) > budget:
-            self.chosen = []
-
-    def _heading(self, item: Item) -> fence.Heading:
-        return fence.heading(item.message, self._given.zone, self._given.conversation)
-
-    def _cost(self, item: Item) -> int:
-        place, heading = (item.index, item.place), self._heading(item)
-        if place not in self._lines:
-            self._lines[place] = self._tokenizer.count(fence.line(item.message, item.text) + "\n")
-        told = heading in self._headings
-        return self._lines[place] + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
-
-    def _take(self, item: Item) -> None:
-        self.chosen.append(item)
-        self._headings.add(self._heading(item))
+    def explain(self, draft: _Draft, count: Count) -> None:
+        alone = _Brief(self.data).tokens(count)
+        if self.data:
+            items = [_entry(one) for one in self.data]
+            draft.part("important_data", alone, "what must not be lost, as far as it may matter here", items)
+        if self.statements:
+            items = [{"text": one.text, "sources": list(one.sources)} for one in self.statements]
+            draft.part("summary", self.tokens(count) - alone, "what came before the newest turns", items)
+        draft.left_out += [_entry(one) | {"reason": "less relevant"} for one in self.data_left_out[:LEFT_OUT]]
+        if self.statements_left_out:
+            reason = f"the summary was made shorter by {self.statements_left_out} statements"
+            draft.left_out.append({"kind": "summary", "reason": reason})
+            log.info("context: summary shortened by %d statements", self.statements_left_out)
 
 
-def _told(chosen: Sequence[Item], given: Ingredients) -> list[str]:
-    """Quotes in the order of time, passages of one message together, under their day."""
-    ordered = sorted(chosen, key=lambda i: (i.message.at, i.message.conversation, i.message.seq, i.place))
-    lines: list[str] = []
-    heading: fence.Heading | None = None
-    last: Item | None = None
-    for item in ordered:
-        now = fence.heading(item.message, given.zone, given.conversation)
-        if now != heading:
-            lines.append(now.text(None if heading is None else heading.day.year))
-            heading = now
-        if (
-            last is not None
-            and last.message.id == item.message.id
-            and last.message.conversation == item.message.conversation
-        ):
-            lines.append(fence.quoted(item.text))
+def _entry(one: Worthy) -> JsonObject:
+    entry = one.entry
+    return {
+        "kind": entry.kind, "slot": entry.slot, "text": one.text, "sources": list(entry.sources),
+        "trust": entry.trust, "score": round(one.worth, 4),
+    }  # fmt: skip
+
+
+def _brief(
+    given: Ingredients, budget: int, left: int, share: int, limits: Limits, tokenizer: Tokenizer, count: Count
+) -> _Brief:
+    """Entries by relevance, then as much of the narrative as fits."""
+    brief = given.brief
+    if brief is None:
+        return _Brief()
+    ranked = important.weigh(brief.entries, given.question, given.scored)
+    if budget <= SMALL:
+        cap = min(int(left * SMALL_DATA), limits.brief)
+        return _with_entries(ranked, cap, tokenizer)
+    turns = turns_of(given.newest)
+    newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
+    cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
+    told = _with_entries(ranked, int(cap * DATA_SHARE), tokenizer)
+    rest = cap - told.tokens(count) - tokenizer.count("\n".join(fence.background("")))
+    statements = important.fitting(brief, rest - (0 if told.data else 40), tokenizer.count)
+    found = _Brief(told.data, statements, told.data_left_out, len(brief.statements) - len(statements))
+    while found.statements and found.tokens(count) > cap:  # an estimate was too low
+        kept = found.statements[:-1]
+        found = _Brief(told.data, kept, told.data_left_out, len(brief.statements) - len(kept))
+    return found
+
+
+def _with_entries(ranked: Sequence[Worthy], cap: int, tokenizer: Tokenizer) -> _Brief:
+    """The entries that fit, best first; and the heading must fit too."""
+    left = cap - tokenizer.count(fence.fenced([fence.DATA]))
+    data, others = [], []
+    for one in ranked:
+        tokens = tokenizer.count(fence.bullet(one.text) + "\n")
+        if tokens <= left:
+            left -= tokens
+            data.append(one)
         else:
-            lines.append(fence.line(item.message, item.text))
-        last = item
-    return lines
+            others.append(one)
+    return _Brief(data, (), others)
+
+
+# What was left out.
+
+
+def _outside(given: Ingredients, tail: Tail, chosen: Sequence[Item], turns: int) -> list[JsonObject]:
+    """Messages of the newest turns that are not in the prompt, and where they can be found."""
+    inside = {message.seq for message in tail.whole}
+    inside |= {item.message.seq for item in chosen if item.message.conversation == given.conversation}
+    wanted = [message for turn in turns_of(given.newest)[-turns:] for message in turn if message.seq not in inside]
+    if wanted:
+        log.info("context: %d messages of the newest turns had no room", len(wanted))
+    return [
+        {
+            "message_id": message.id,
+            "seq": message.seq,
+            "kind": "turn",
+            "reason": "no room; in the brief" if message.seq <= given.covered else "no room; recall finds it",
+        }
+        for message in wanted[-LEFT_OUT:]
+    ]
 
 
 def _named(item: Item, given: Ingredients) -> JsonObject:
@@ -317,24 +307,3 @@ def _named(item: Item, given: Ingredients) -> JsonObject:
         "score": round(item.score, 4),
         "why": {name: round(part, 4) for name, part in given.why(item.index).items()},
     }
-
-
-def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
-    """The beginning and the end of a text, within so many tokens."""
-    if tokens <= 0:
-        return ""
-    if tokenizer.count(text) <= tokens:
-        return text
-    low, high = 0, min(len(text), tokens * 12)
-    while low < high:  # the most characters that fit
-        middle = (low + high + 1) // 2
-        if tokenizer.count(_ends(text, middle)) <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return _ends(text, low) if low else ""
-
-
-def _ends(text: str, characters: int) -> str:
-    head = (characters + 1) * 2 // 3
-    return text[:head] + ELLIPSIS + text[len(text) - (characters - head) :]

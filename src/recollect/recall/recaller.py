@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.core import times
+from recollect.core.brief import Brief
 from recollect.core.errors import RecollectError
 from recollect.core.models import Context, Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
 from recollect.core.protocols import Clock, Tokenizer
@@ -21,7 +22,8 @@ from recollect.core.turns import paired
 from recollect.embedding import Embedders
 from recollect.providers.tokenizer import count_message
 from recollect.recall import scoring
-from recollect.recall.context import Ingredients, build
+from recollect.recall.briefs import LatestBriefs
+from recollect.recall.context import Ingredients, Limits, build
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
@@ -81,6 +83,7 @@ class Recaller:
     def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, settings: Callable[[], Settings]) -> None:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
+        self._briefs = LatestBriefs(store)
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
@@ -170,9 +173,11 @@ class Recaller:
             if stored is None or not _is_at(found.scope, int(index), conversation, stored)
         ]
         messages = await self.texts(principal, found.scope, wanted)
+        brief, degraded = await self._briefs.get(principal, conversation)
+        found = replace(found, degraded=(*found.degraded, *degraded))
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
-        settled = (settings, budget, tokenizer)
+        settled = (brief, settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
         if size < INLINE_SIZE:
             context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
@@ -318,6 +323,7 @@ def _build(
     system_prompt: str | None,
     conversation: str,
     zones: Sequence[str],
+    brief: Brief | None,
     settings: Settings,
     budget: int,
     tokenizer: Tokenizer,
@@ -330,16 +336,31 @@ def _build(
         items_of(found, messages, passages_too=settings.rag_chunking),
         found.scores.why,
         zones[0] if zones else "UTC",
+        brief,
+        _scored(found, conversation) if brief is not None else lambda _: 0.0,
         found.degraded,
     )
     return build(
         given,
         budget=budget,
-        turns=settings.memory_k_raw_turns,
-        recall_budget=settings.rag_token_budget,
+        limits=Limits(settings.memory_k_raw_turns, settings.rag_token_budget, settings.memory_brief_token_budget),
         tokenizer=tokenizer,
         count=lambda message: count_message(message, tokenizer),
     )
+
+
+def _scored(found: Found, conversation: str) -> Callable[[int], float]:
+    """How well recall liked the messages of a conversation, by their seq: 1 for the best of all, 0 for what it left."""
+    scope = found.scope
+    best = float(found.total[found.ranked[0]]) if len(found.ranked) else 0.0
+    if best <= 0:
+        return lambda _: 0.0
+    scores = {
+        int(scope.seqs[index]): float(found.total[index]) / best
+        for index in map(int, found.ranked)
+        if scope.conversations[int(scope.keys[index])]["name"] == conversation
+    }
+    return lambda seq: max(0.0, scores.get(seq, 0.0))
 
 
 class Passages:

@@ -47,7 +47,9 @@ ORDER BY m.seq LIMIT :limit;
 -- name: count_rows
 SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversations,
        (SELECT count(*) FROM conversations
-        WHERE person = :person AND (worked_seq < last_seq OR embedded_seq < last_seq)) AS due,
+        WHERE person = :person AND (worked_seq < last_seq OR embedded_seq < last_seq OR briefed_seq < last_seq)) AS due,
+       (SELECT count(*) FROM conversations o JOIN briefs b ON b.conversation_key = o.key
+        WHERE o.person = :person) AS briefs,
        (SELECT count(*) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
         WHERE o.person = :person AND v.embedder_key = (SELECT max(key) FROM embedders)) AS embedded,
        count(*) AS messages,
@@ -151,6 +153,11 @@ WHERE worked_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 SELECT key, person, name, last_seq, embedded_seq AS cursor, words_version, generation FROM conversations
 WHERE embedded_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 
+-- name: unbriefed_conversations
+-- system: see due_conversations
+SELECT key, person, name, last_seq, briefed_seq AS cursor, words_version, generation FROM conversations
+WHERE briefed_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
+
 -- name: outdate_words
 -- system: a new analyser outdates everyone's words
 UPDATE conversations SET worked_seq = 0, generation = generation + 1
@@ -165,6 +172,11 @@ WHERE key = :key AND worked_seq = :after AND generation = :generation;
 -- system: see mark_worked
 UPDATE conversations SET embedded_seq = :through
 WHERE key = :key AND embedded_seq = :after AND generation = :generation;
+
+-- name: mark_briefed
+-- system: see mark_worked
+UPDATE conversations SET briefed_seq = :through
+WHERE key = :key AND briefed_seq = :after AND generation = :generation;
 
 -- name: mark_words
 -- system: only notes which analyser made the words
@@ -185,13 +197,15 @@ WHERE e.seq IS NULL AND c.worked_seq >= m.seq;
 
 -- name: rewind_conversations
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, generation = generation + 1
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0,
+    generation = generation + 1
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
 
 -- name: rewind_everything
 -- system: rebuild for all people, on the operator's word
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, generation = generation + 1;
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0,
+    generation = generation + 1;
 
 -- name: delete_tokens
 DELETE FROM message_tokens WHERE message_key IN (
@@ -290,6 +304,97 @@ DELETE FROM recalls WHERE person = :person;
 -- name: forget_recalls
 -- system: metrics are kept for 30 days, everyone's
 DELETE FROM recalls WHERE at < :before;
+
+-- Briefs.
+
+-- name: brief_standing
+SELECT c.key, c.zone, c.last_seq, b.version, b.through_seq, b.messages, b.created_at
+FROM conversations c LEFT JOIN briefs b ON b.conversation_key = c.key
+WHERE c.person = :person AND c.name = :conversation ORDER BY b.version DESC LIMIT 1;
+
+-- name: get_brief
+SELECT b.conversation_key AS key, b.version, b.through_seq, b.messages, b.created_at, b.model, b.body
+FROM conversations c JOIN briefs b ON b.conversation_key = c.key
+WHERE c.person = :person AND c.name = :conversation AND b.version <= :version ORDER BY b.version DESC LIMIT 1;
+
+-- name: brief_versions
+SELECT b.version, b.through_seq, b.messages, b.created_at, b.model
+FROM conversations c JOIN briefs b ON b.conversation_key = c.key
+WHERE c.person = :person AND c.name = :conversation ORDER BY b.version;
+
+-- name: brief_entries
+SELECT number, entry, ended_version, ended_at FROM brief_entries
+WHERE conversation_key = :key AND version <= :version ORDER BY number;
+
+-- name: message_sizes
+SELECT m.seq, m.role, m.at, t.tokens,
+       CASE WHEN t.tokens IS NULL THEN m.content END AS content,
+       CASE WHEN t.tokens IS NULL THEN m.name END AS name,
+       CASE WHEN t.tokens IS NULL THEN m.tool_calls END AS tool_calls
+FROM conversations c JOIN messages m ON m.conversation_key = c.key
+LEFT JOIN message_tokens t ON t.message_key = m.key
+WHERE c.person = :person AND c.name = :conversation AND m.seq > :after ORDER BY m.seq;
+
+-- name: count_messages
+SELECT count(*) AS n FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through;
+
+-- name: insert_brief
+INSERT INTO briefs (conversation_key, version, through_seq, messages, created_at, model, body)
+VALUES (:key, :version, :through, :messages, :now, :model, :body);
+
+-- name: insert_brief_entry
+INSERT INTO brief_entries (conversation_key, number, version, entry, ended_version, ended_at)
+VALUES (:key, :number, :version, :entry, :ended_version, :ended_at);
+
+-- name: end_brief_entry
+UPDATE brief_entries SET ended_version = :version, ended_at = :ended_at
+WHERE conversation_key = :key AND number = :number;
+
+-- name: delete_briefs
+DELETE FROM briefs WHERE conversation_key = :key AND through_seq >= :seq;
+
+-- name: last_brief
+SELECT version FROM briefs WHERE conversation_key = :key ORDER BY version DESC LIMIT 1;
+
+-- name: delete_brief_entries
+DELETE FROM brief_entries WHERE conversation_key = :key AND version > :version;
+
+-- name: reopen_brief_entries
+UPDATE brief_entries SET ended_version = NULL, ended_at = NULL
+WHERE conversation_key = :key AND ended_version > :version;
+
+-- name: rewind_brief
+-- system: only moves a cursor back: the worker looks at the conversation again
+UPDATE conversations SET briefed_seq = 0 WHERE key = :key;
+
+-- name: delete_briefs_of
+DELETE FROM briefs WHERE conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: delete_entries_of_briefs
+DELETE FROM brief_entries WHERE conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: delete_all_briefs
+-- system: see rewind_everything
+DELETE FROM briefs;
+
+-- name: delete_all_brief_entries
+-- system: see rewind_everything
+DELETE FROM brief_entries;
+
+-- name: count_briefs
+SELECT (SELECT count(*) FROM briefs WHERE conversation_key = :key AND through_seq >= :seq) AS briefs,
+       (SELECT count(*) FROM brief_entries WHERE conversation_key = :key AND version > COALESCE((
+           SELECT max(version) FROM briefs WHERE conversation_key = :key AND through_seq < :seq), 0)
+       ) AS brief_entries;
+
+-- name: first_between
+SELECT min(seq) AS seq FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop;
 
 -- Leases.
 

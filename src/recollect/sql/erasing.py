@@ -1,6 +1,7 @@
 """Deleting inside one transaction: what goes, how many rows of what, and samples to search the files for.
 
 Entries, vectors and token counts go with their messages, by cascade; a person's settings and metrics by their name.
+Every version of a brief that covers an erased message goes, and the worker makes it anew from what is left.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Final
 from recollect.core import times
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import Principal
+from recollect.sql.briefs import drop_from
 from recollect.sql.driver import Transaction
 
 SAMPLES: Final = 16
 ALWAYS: Final = 2**62
-COUNTED: Final = ("conversations", "messages", "entries", "vectors", "token_counts", "settings", "recalls")
+COUNTED: Final = (
+    "conversations", "messages", "entries", "vectors", "token_counts", "briefs", "brief_entries", "settings", "recalls",
+)  # fmt: skip
 
 
 def no_conversation(name: str) -> NotFound:
@@ -43,6 +47,7 @@ class Erasing:
         self._tx.run("lock_conversation_key", key=key)
         self.samples.append(rows[0]["content"])
         self._count(key, first=seq, last=seq)
+        self._drop_briefs(key, seq)
         self._tx.run("delete_message", key=rows[0]["key"])
         self._tx.run("recount_conversation", key=key)
 
@@ -57,6 +62,9 @@ class Erasing:
     def _between(self, key: int, start: int, stop: int) -> None:
         self._tx.run("lock_conversation_key", key=key)
         self._sample(key, start, stop)
+        first = self._tx.one("first_between", key=key, start=start, stop=stop)
+        if first is not None and first["seq"] is not None:
+            self._drop_briefs(key, first["seq"])
         if self._tx.run("delete_between", key=key, start=start, stop=stop):
             self._tx.run("recount_conversation", key=key)
 
@@ -75,8 +83,16 @@ class Erasing:
 
     def _whole(self, key: int) -> None:
         self._sample(key, -ALWAYS, ALWAYS)
+        self._drop_briefs(key, 0)
         self._tx.run("delete_conversation", key=key, person=self._person)
         self.counts["conversations"] += 1
+
+    def _drop_briefs(self, key: int, seq: int) -> None:
+        """All that may tell of a message, from its seq on."""
+        counted = self._tx.one("count_briefs", key=key, seq=seq)
+        for name, count in (counted or {}).items():
+            self.counts[name] += int(count)
+        drop_from(self._tx, key, seq)
 
     def _sample(self, key: int, start: int, stop: int) -> None:
         self._count(key, start=start, stop=stop)

@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
 _READING: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+VACUUMED: Final = (
+    "entries", "vectors", "recalls", "message_tokens", "brief_entries", "briefs", "messages", "conversations",
+    "settings",
+)  # fmt: skip
 _WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
 
 Connection = psycopg.Connection[Row]
@@ -215,7 +219,7 @@ class PostgresDriver:
     def _purge(self, connection: Connection) -> Purged:
         """Vacuum, and see whether some transaction is old enough to see the deleted rows still."""
         now = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
-        for table in ("entries", "vectors", "recalls", "message_tokens", "messages", "conversations", "settings"):
+        for table in VACUUMED:
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
         held = connection.execute(
             "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"

@@ -19,6 +19,7 @@ from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
 from recollect.sql.appending import Request, append, save_entries
+from recollect.sql.briefs import Briefs
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.rows import to_conversation, to_message
@@ -32,6 +33,7 @@ NOBODY: Final = ""  # whose settings are the database's own
 class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.briefs = Briefs(self._read, self._write)
 
     @property
     def dialect(self) -> str:
@@ -247,11 +249,12 @@ class SqlStore:
 
         The cursor of vectors moves with the vectors themselves: another embedder may come into force meanwhile.
         """
+        mark = _MARK.get(track)
 
         def job(tx: Transaction) -> bool:
             tx.run("release_lease", name=lease, holder=holder)
             moved = {"key": key, "after": after, "through": through, "generation": generation}
-            return track == "worked" and bool(tx.run("mark_worked", **moved))
+            return mark is not None and bool(tx.run(mark, **moved))
 
         return await self._write(job)
 
@@ -294,6 +297,8 @@ class SqlStore:
                 raise no_conversation(conversation)
             tx.run("delete_tokens", **scope)
             tx.run("delete_vectors", **scope)
+            tx.run("delete_briefs_of", **scope)
+            tx.run("delete_entries_of_briefs", **scope)
             tx.run("rewind_conversations", **scope)
 
         await self._write(job)
@@ -305,6 +310,8 @@ class SqlStore:
             tx.run("delete_all_entries")
             tx.run("delete_all_tokens")
             tx.run("delete_all_vectors")
+            tx.run("delete_all_briefs")
+            tx.run("delete_all_brief_entries")
             tx.run("rewind_everything")
 
         await self._write(job)
@@ -456,7 +463,12 @@ class SqlStore:
         return [*found, Finding("words", "ok", "every message can be found by its words")]
 
 
-_DUE: Final = {"worked": "due_conversations", "embedded": "unembedded_conversations"}
+_DUE: Final = {
+    "worked": "due_conversations",
+    "embedded": "unembedded_conversations",
+    "briefed": "unbriefed_conversations",
+}
+_MARK: Final = {"worked": "mark_worked", "briefed": "mark_briefed"}
 _NUMBERS: Final = frozenset(
     (
         "conversations",
@@ -469,5 +481,6 @@ _NUMBERS: Final = frozenset(
         "counted",
         "bytes",
         "embedded",
+        "briefs",
     )
 )

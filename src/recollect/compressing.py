@@ -1,0 +1,299 @@
+"""Folding older turns into the brief: after the turn, off the request path, one at a time for each conversation.
+
+What is due is decided in `core.triggers`; a writer makes the next version, with a model or without; the store takes it
+only if the brief still stands where it stood. A failure costs nothing: the turns stay uncompressed, and in the prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import groupby
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
+
+from recollect.chores import as_message
+from recollect.core import times, triggers
+from recollect.core.brief import Body, Brief, CorruptBrief
+from recollect.core.models import Message, Principal
+from recollect.core.protocols import Clock, Tokenizer
+from recollect.core.triggers import Situation, TurnSize
+from recollect.core.turns import turns_of
+from recollect.providers.tokenizer import count_message
+from recollect.settings import Settings
+from recollect.sql.briefs import Standing
+from recollect.sql.driver import Row
+from recollect.sql.store import SqlStore
+from recollect.worker import Interrupted, Work
+
+log = logging.getLogger(__name__)
+
+STEP: Final = 6000  # tokens that are folded at once, beyond what a trigger's own threshold lets come together
+REMEMBERED: Final = 1024  # conversations whose system prompt's size is known
+LOOK: Final = 0.05  # seconds between looks whether another process is through
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What a writer gets: the last brief, the turns that go into the next, and what it may take."""
+
+    conversation: str
+    old: Brief | None
+    turns: Sequence[Sequence[Message]]
+    version: int
+    zone: str
+    now: datetime
+    tokens: int  # of the turns
+
+    @property
+    def messages(self) -> list[Message]:
+        return [message for turn in self.turns for message in turn]
+
+
+class Writer(Protocol):
+    """Makes the next version of a brief. It may ask a model; it never fails for want of one."""
+
+    async def write(self, fold: Fold, check: Callable[[], None]) -> Body: ...
+
+
+class Compressing:
+    """The chore that keeps briefs up to date, and the same at once for who asks."""
+
+    name = "briefs"
+
+    def __init__(
+        self,
+        store: SqlStore,
+        clock: Clock,
+        writer: Writer,
+        *,
+        settings: Callable[[], Settings],
+        tokenizer: Callable[[], Tokenizer],
+        holder: str,
+    ) -> None:
+        self._store, self._clock, self._writer, self._settings = store, clock, writer, settings
+        self._tokenizer, self._holder = tokenizer, holder
+        self._busy: dict[int, asyncio.Lock] = {}
+        self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def note_prompt(self, principal: Principal, conversation: str, tokens: int) -> None:
+        """How large the system prompt of a conversation is: the trigger of tokens counts it too."""
+        self._prompts[principal.person, conversation] = tokens
+        while len(self._prompts) > REMEMBERED:
+            self._prompts.popitem(last=False)
+
+    async def do(self, work: Work) -> int:
+        """Fold whatever is due, step by step."""
+
+        def check() -> None:
+            if work.is_stopped():
+                raise Interrupted
+
+        made = 0
+        async with self._alone(work.key, wait=False):
+            while await self._step(work.principal, work.conversation, check=check):
+                made += 1
+                if work.is_over():
+                    raise Interrupted
+        return made
+
+    async def compress(self, principal: Principal, conversation: str, *, force: bool = False) -> Brief | None:
+        """All that is due now; with `force`, all but the newest turns. The newest brief, if there is a newer one."""
+        before = await self._store.briefs.standing(principal, conversation)
+        if before is None:
+            return None
+        async with self._alone(before.key, wait=True):
+            while await self._step(principal, conversation, force=force):
+                pass
+        after = await self._store.briefs.standing(principal, conversation)
+        if after is None or after.mark == before.mark:
+            return None
+        return await self._store.briefs.get(principal, conversation)
+
+    async def brief(self, principal: Principal, conversation: str, version: int | None = None) -> Brief | None:
+        """A stored version. If it cannot be read, all are made anew from the log, and the newest is given."""
+        try:
+            return await self._store.briefs.get(principal, conversation, version)
+        except CorruptBrief as error:
+            log.warning("%s; it is made anew from the log", error)
+        standing = await self._store.briefs.standing(principal, conversation)
+        if standing is None:
+            return None
+        async with self._alone(standing.key, wait=True):
+            await self._store.briefs.drop(principal, conversation)
+            while await self._step(principal, conversation):
+                pass
+        return await self._store.briefs.get(principal, conversation, version)
+
+    @asynccontextmanager
+    async def _alone(self, key: int, *, wait: bool) -> AsyncIterator[None]:
+        """Nobody else folds this conversation meanwhile, here or in another process.
+
+        The lease is renewed as long as a model thinks; whoever may not wait is interrupted if another has it.
+        """
+        name = f"brief:{key}"
+        lock = self._busy.setdefault(key, asyncio.Lock())
+        async with lock:
+            while not await self._take(name):
+                if not wait:
+                    raise Interrupted
+                await asyncio.sleep(LOOK)
+            renewing = asyncio.create_task(self._renew(name))
+            try:
+                yield
+            finally:
+                renewing.cancel()
+                await self._store.release_lease(name, holder=self._holder)
+        if not lock.locked():
+            self._busy.pop(key, None)
+
+    async def _take(self, name: str) -> bool:
+        now = self._clock.now()
+        return await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease)
+
+    async def _renew(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(self._lease.total_seconds() / 3)
+            await self._take(name)
+
+    @property
+    def _lease(self) -> timedelta:
+        return timedelta(seconds=self._settings().worker_lease_seconds)
+
+    async def _step(
+        self,
+        principal: Principal,
+        conversation: str,
+        *,
+        force: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """One fold, if one is due: read, let the writer think (no transaction is open), save. False if nothing is."""
+        began = time.perf_counter()
+        old, before = await self._last(principal, conversation)
+        if before is None:
+            return False
+        sizes = await self._sizes(principal, conversation, before)
+        reason, through = self._due(sizes, before, old, principal, conversation, force=force)
+        if not through:
+            return False
+        messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
+        turns = turns_of(messages)
+        tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
+        now = self._clock.now()
+        fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens)
+        body = await self._writer.write(fold, check)
+        saved = await self._store.briefs.save(
+            principal, conversation, before, body, through=through, count=len(messages), now=now
+        )
+        log.info(
+            "brief: version=%d trigger=%s turns=%d messages=%d tokens_before=%d tokens_after=%d ms=%d model=%s "
+            "dropped=%d saved=%s degraded=%s",
+            fold.version, reason, len(turns), len(messages), tokens + _tokens(old),
+            body.tokens, (time.perf_counter() - began) * 1000, body.model_used,
+            body.dropped, saved, body.degraded,
+        )  # fmt: skip
+        if not saved:
+            raise Interrupted  # the log or the brief changed meanwhile: the next look sees what is due then
+        return True
+
+    async def _last(self, principal: Principal, conversation: str) -> tuple[Brief | None, Standing | None]:
+        """The newest brief and where it stands. One that cannot be read goes: the log has everything."""
+        try:
+            old = await self._store.briefs.get(principal, conversation)
+        except CorruptBrief as error:
+            log.warning("%s; it is made anew from the log", error)
+            await self._store.briefs.drop(principal, conversation)
+            old = None
+        standing = await self._store.briefs.standing(principal, conversation)
+        if standing is not None and (old.version if old else 0) != standing.version:
+            raise Interrupted  # made between the two reads
+        return old, standing
+
+    async def _sizes(self, principal: Principal, conversation: str, before: Standing) -> list[_Turn]:
+        rows = await self._store.briefs.sizes(principal, conversation, after=before.through_seq)
+        if any(row["tokens"] is None for row in rows):
+            await asyncio.to_thread(self._count, rows)
+        zone = ZoneInfo(before.zone)
+        return [_turn(list(group), zone) for _, group in groupby(rows, key=_TurnNumber())]
+
+    def _count(self, rows: Sequence[Row]) -> None:
+        tokenizer = self._tokenizer()
+        for row in rows:
+            if row["tokens"] is None:
+                row["tokens"] = count_message(as_message(row), tokenizer)
+
+    def _due(
+        self,
+        turns: Sequence[_Turn],
+        before: Standing,
+        old: Brief | None,
+        principal: Principal,
+        conversation: str,
+        *,
+        force: bool,
+    ) -> tuple[str, int]:
+        """Why to fold, and through which seq; 0 for not at all."""
+        settings = self._settings()
+        sizes = [turn.size for turn in turns]
+        if force:
+            reason, due = "asked", max(0, len(turns) - settings.memory_k_raw_turns)
+        else:
+            today = self._clock.now().astimezone(ZoneInfo(before.zone)).date()
+            prompt = self._prompts.get((principal.person, conversation), 0)
+            situation = Situation(sizes, _tokens(old), prompt, today)
+            reason, due = triggers.first_due(active(settings), situation)
+        if not due:
+            return "", 0
+        step = triggers.within(sizes, due, max(STEP, settings.memory_chunk_summarize_threshold))
+        return reason, turns[step - 1].last
+
+
+def active(settings: Settings) -> list[triggers.Trigger]:
+    """The triggers that the settings switch on."""
+    found: list[triggers.Trigger] = []
+    if settings.compress_messages_at:
+        found.append(triggers.ManyMessages(settings.compress_messages_at, settings.compress_messages_keep))
+    if settings.compress_tokens_above:
+        until = settings.compress_tokens_until or None
+        found.append(triggers.ManyTokens(settings.compress_tokens_above, settings.compress_tokens_keep, until))
+    if settings.compress_daily:
+        found.append(triggers.NewDay())
+    if settings.memory_chunk_summarize_threshold:
+        found.append(triggers.Chunk(settings.memory_chunk_summarize_threshold, settings.memory_k_raw_turns))
+    if settings.rag_summary_frequency:
+        found.append(triggers.EveryAnswers(settings.rag_summary_frequency))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    size: TurnSize
+    last: int  # seq
+
+
+class _TurnNumber:
+    """Numbers rows by the turn they belong to, as `core.turns` does it for messages."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+
+    def __call__(self, row: Row) -> int:
+        self._turn += row["role"] == "user"
+        return self._turn
+
+
+def _turn(rows: Sequence[Row], zone: ZoneInfo) -> _Turn:
+    day: date = times.from_micros(rows[0]["at"]).astimezone(zone).date()
+    answers = sum(row["role"] == "assistant" for row in rows)
+    return _Turn(TurnSize(len(rows), sum(row["tokens"] for row in rows), answers, day), rows[-1]["seq"])
+
+
+def _tokens(brief: Brief | None) -> int:
+    return 0 if brief is None else brief.tokens

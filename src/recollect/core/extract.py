@@ -1,0 +1,87 @@
+"""Finds what must not be lost of a conversation by rules alone: from messages to ledger entries.
+
+Only people make preferences, facts, intents and open questions. An assistant without a name adds links and what was
+agreed; tools and system messages add nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Final
+
+from recollect.core import extract_arabic, extract_english
+from recollect.core.extract_names import names
+from recollect.core.extract_rules import Finding
+from recollect.core.extract_sources import sources
+from recollect.core.extract_structure import structure
+from recollect.core.extract_text import Sentence, sentences
+from recollect.core.ledger import Entry
+from recollect.core.models import Message
+
+MOST: Final = 64  # entries of one message
+TEXT: Final = 300  # characters of an entry
+
+_ARABIC: Final = re.compile("[\u0620-\u064a]")
+_JOKE: Final = re.compile(
+    r"\b(?:just kidding|only joking|jk|just joking|pretend|role-?play|hypothetically|imagine (?:that )?(?:I|you|we)"
+    r"|(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the )?(?:[\w-]+ ){0,2}(?:story|poem|scene|dialogue|song"
+    r"|screenplay|monologue|letter|speech|joke|e-?mail|essay|bio|character))\b"
+    r"|أمزح|امزح|مزحة|تخيل|اكتب لي (?:قصة|رسالة|قصيدة|خطاب)",
+    re.IGNORECASE,
+)
+
+
+def extract(messages: Sequence[Message], *, zone: str = "UTC") -> list[Entry]:
+    """The entries of a stretch of a conversation, in the order of its messages."""
+    return [entry for message in messages for entry in _entries(message)]
+
+
+def _entries(message: Message) -> list[Entry]:
+    if message.role not in ("user", "assistant") or message.source == "tool":
+        return []
+    person = message.role == "user" or bool(message.name)
+    found: dict[tuple[str, str, str, bool], Entry] = {}
+    for finding in _findings(message.content, person):
+        entry = Entry(
+            kind=finding.kind,
+            subject=message.name or message.role,
+            slot=finding.slot[:60],
+            value=finding.value[:TEXT],
+            text=finding.text[:TEXT],
+            sources=(message.id,),
+            seq=message.seq,
+            at=message.at,
+            single=finding.single,
+            ends=finding.ends,
+            trust=message.source,
+        )
+        found.setdefault((entry.kind, entry.slot, entry.value.casefold(), entry.ends), entry)
+        if len(found) >= MOST:
+            break
+    return list(found.values())
+
+
+def _findings(text: str, person: bool) -> Iterator[Finding]:
+    yield from sources(text)
+    told = sentences(text)
+    if not person:
+        for sentence in told:
+            yield from _language(sentence.text).agreed(sentence.text)
+        return
+    if not _JOKE.search(text[:2000]):
+        for sentence in told:
+            yield from _statements(sentence)
+    yield from names(told)
+
+
+def _statements(sentence: Sentence) -> Iterator[Finding]:
+    parts = list(structure(sentence))
+    yield from parts
+    if not parts:
+        yield from _language(sentence.text).find(sentence.text)
+
+
+def _language(text: str) -> ModuleType:
+    return extract_arabic if _ARABIC.search(text) else extract_english

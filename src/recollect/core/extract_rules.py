@@ -1,0 +1,123 @@
+"""How a rule for ledger entries looks, and how it is used on a sentence. Knows no language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+LONGEST: Final = 240  # characters of a sentence that a value may take
+WORDS: Final = 40  # of a clause
+
+
+class Finding(NamedTuple):
+    """An entry that does not know its message yet."""
+
+    kind: str
+    slot: str
+    value: str
+    text: str
+    single: bool = False
+    ends: bool = False
+
+
+class Rule(NamedTuple):
+    """Matched where a clause begins. The value is the group `v`, or else what follows the match, cut by its style.
+
+    `slot` and `text` may name groups in braces; without `text` the clause is quoted as it stands.
+    """
+
+    kind: str
+    slot: str
+    pattern: re.Pattern[str]
+    text: str = ""
+    style: str = "name"  # name: a few words; list: several of them; clause: a statement
+    single: bool = False
+    ends: bool = False
+    check: Callable[[str], bool] | None = None
+
+
+class Grammar(NamedTuple):
+    """Where values end in a language, and what joins the items of a list."""
+
+    name_end: re.Pattern[str]
+    clause_end: re.Pattern[str]
+    joint: re.Pattern[str]
+    last_joint: re.Pattern[str]  # stands before the last item
+    name_words: int = 7
+
+
+def apply(
+    rule: Rule, sentence: str, start: int, grammar: Grammar, source: str = "", places: Sequence[int] = ()
+) -> Iterator[Finding]:
+    """What a rule finds where a clause begins.
+
+    If `sentence` is folded, `source` is as it was written and `places` tells where its characters stand there.
+    """
+    match = rule.pattern.match(sentence, start)
+    if match is None:
+        return
+
+    def written(begin: int, end: int) -> str:
+        if not places:
+            return sentence[begin:end].strip(_EDGES)
+        return source[places[begin] : places[end - 1] + 1].strip(_EDGES) if begin < end else ""
+
+    groups = match.groupdict()
+    if "v" in groups:
+        spans = [match.span("v")]
+    else:
+        stop = min(len(sentence), match.end() + LONGEST)
+        spans = list(_values(rule.style, sentence, match.end(), stop, grammar))
+    told = {name: written(*match.span(name)) for name, value in groups.items() if name != "v" and value}
+    told = dict.fromkeys(groups, "") | told
+    told.pop("v", None)
+    for begin, end in spans:
+        value = written(begin, end)
+        if not value or (rule.check is not None and not rule.check(value)):
+            continue
+        if rule.text:
+            text = " ".join(rule.text.format(v=value, **told).split())
+        else:
+            text = written(start, _until(grammar.clause_end, sentence, max(end, match.end()), len(sentence), WORDS))
+        slot = " ".join(rule.slot.format(**told).lower().split())
+        yield Finding(rule.kind, slot, value, text, rule.single, rule.ends)
+
+
+_EDGES: Final = " \t,.;:!?،؛؟…-–—\"'“”«»()[]*_`"
+_WORD: Final = re.compile(r"\S+")
+
+
+def _values(style: str, text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
+    if style == "clause":
+        yield start, _until(grammar.clause_end, text, start, stop, WORDS)
+        return
+    if style == "name":
+        yield start, _until(grammar.name_end, text, start, stop, grammar.name_words)
+        return
+    items = list(_items(text, start, stop, grammar))
+    joined = any(grammar.last_joint.search(text, one[1], other[0]) for one, other in pairwise(items))
+    yield from items if joined or len(items) > 2 else items[:1]
+
+
+def _items(text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
+    while start < stop:
+        joint = grammar.joint.search(text, start, stop)
+        border = joint.start() if joint else stop
+        end = _until(grammar.name_end, text, start, border, grammar.name_words)
+        if len(text[start:end].split()) > (4 if border < stop else 6):
+            return  # no item of a list: the sentence has gone on to something else
+        yield start, end
+        if joint is None or text[end:border].strip():
+            return
+        start = joint.end()
+
+
+def _until(end: re.Pattern[str], text: str, start: int, stop: int, words: int) -> int:
+    found = end.search(text, start, stop)
+    stop = found.start() if found else stop
+    for count, word in enumerate(_WORD.finditer(text, start, stop), 1):
+        if count == words:
+            return word.end()
+    return stop

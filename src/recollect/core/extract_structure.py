@@ -1,0 +1,123 @@
+"""How a document is to be built: its sections, chapters, columns, in the order in which they were named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from recollect.core.extract_rules import Finding
+from recollect.core.extract_text import Sentence
+from recollect.core.ledger import STRUCTURE
+
+_DOCUMENT: Final = (
+    r"(?:document|report|paper|essay|thesis|dissertation|article|presentation|slides?|deck|memo|book|website|site|page|letter|proposal|plan"
+    r"|newsletter|brief|summary|outline|handbook|manual|spreadsheet|table|readme|cv|resume|template|study|chapter|review|post|guide|talk|agenda|pitch)"
+)
+_PARTS: Final = r"(?:sections?|chapters?|parts?|headings?|slides?|columns?|fields?|pages?|tabs?|modules?)"
+_SHOULD: Final = re.compile(
+    rf"(?:[\w' ]{{0,40}}?\b)?(?:my|the|this|our|each|every|a|your) (?:[\w-]+ ){{0,3}}?(?P<doc>{_DOCUMENT}) "
+    r"(?:should|must|needs? to|has to|have to|will|shall|ought to) (?:also )?"
+    rf"(?:have|be|contain|include|consist of|start with|begin with|end with|open with|close with|cover|follow|list|get|come with|use|go|run)"
+    rf" (?:the (?:following )?)?(?:(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled|like))?:? )?(?P<list>.{{3,400}})",
+    re.IGNORECASE,
+)
+_SECTIONS: Final = re.compile(
+    rf"(?:please )?(?:add|include|use|create|make|I (?:want|need|would like|'d like)|we (?:want|need)|with|split (?:it|the \w+) into|divide (?:it|the \w+) into|put in|structure (?:it|the \w+) (?:as|into|with))"
+    rf" (?:the (?:following )?|these |separate |an? )?(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled))?:? (?P<list>.{{3,400}})",
+    re.IGNORECASE,
+)
+_LABEL: Final = re.compile(
+    rf"(?:(?:the|my|our|proposed|final|here(?:'s| is) the) )?(?:(?:document|report|paper|thesis|article|essay|presentation|book|page|chapter|proposed|planned) )?"
+    rf"(?P<part>structure|outline|sections|chapters|parts|headings|slides|columns|fields|table of contents|toc|layout|agenda)"
+    rf"(?: (?:of|for) (?:the|my|our|this) [\w ]{{2,40}}?)?(?: is| are| will be| should be)?: ?(?P<list>.{{0,400}})",
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(
+    rf"(?:please )?(?:put|place|move|keep|add|insert) (?P<list>(?:the |an? )?(?:references|bibliography|appendix|appendices|abstract|summary|executive summary|conclusion|table of contents|acknowledge?ments|glossary|index|charts?|figures|tables|footnotes)\b.{{2,120}})",
+    re.IGNORECASE,
+)
+_AR_LABEL: Final = re.compile(
+    r"(?P<part>هيكل|هيكلة|بنية|الهيكل|أقسام|الأقسام|اقسام|الاقسام|فصول|الفصول|محاور|المحاور|محتويات|المحتويات|عناوين|العناوين|الأعمدة|أعمدة|الشرائح|شرائح)"
+    r"(?: (?:ال)?\w+){0,2} ?: ?(?P<list>.{0,400})"
+)
+_AR_SHOULD: Final = re.compile(
+    r"(?:و|ف)?(?:يجب|ينبغي|لازم|أريد|اريد|أبغى|ابغى|أبي|ابي|نريد|المطلوب|من المفترض|أرغب|لا بد)(?: في)?(?: من)?(?: أن| ان)? ?"
+    r"(?:(?:ال)?\w+ ){0,2}?(?:ت|ي|ن)?(?:حتوي|تضمن|شمل|تكون|كون|ضم|نقسم|قسم|بدأ|بدا|ختتم)(?: (?:ال)?\w+){0,2}?"
+    r"(?: (?:على|علي|من|إلى|الى|في|ب))? (?P<list>.{3,400})"
+)
+_AR_DOCUMENT: Final = re.compile(
+    r"وثيق|مستند|تقرير|ورق[ةه]|بحث|رسال[ةه]|عرض|مذكر|كتاب|موقع|صفح|مقال|دراس|خط[ةه]|قسم|أقسام|اقسام|فصل|فصول|شرائح|ملخص|دليل|نشر[ةه]"
+)
+_AR_PLACE: Final = re.compile(
+    r"(?:ضع|ضعي|حط|اجعل|خل|خلي|أضف|اضف|انقل) (?P<list>(?:المراجع|المصادر|الخاتمة|الملخص|الملاحق|الفهرس|الجداول|الرسوم|المقدمة|الهوامش|جدول المحتويات)\b.{2,120})"
+)
+_JOINT: Final = re.compile(r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>|/|\|) | و(?=[\u0620-\u064a]{3,})")
+_STOP: Final = re.compile(r"[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b", re.IGNORECASE)
+_LEAD: Final = re.compile(r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only) |[:\d.]+ ", re.IGNORECASE)
+_EDGES: Final = " .,;:!?،؛؟\"'“”()[]*-–—"
+
+
+def structure(sentence: Sentence) -> Iterator[Finding]:
+    """One finding for each part; each tells the whole."""
+    text = sentence.text
+    if text.endswith(("?", "؟")):
+        return
+    arabic = any("\u0620" <= c <= "\u064a" for c in text)
+    match = _arabic(text) if arabic else _english(text)
+    if match is None:
+        return
+    slot = _slot(match.groupdict().get("part") or "", text)
+    listed = match["list"] if "list" in match.groupdict() else ""
+    stop = _STOP.search(listed)
+    listed = listed[: stop.start()] if stop else listed
+    items = [item for item in sentence.items if item] if sentence.items else _items(listed)
+    if not items:
+        return
+    told = ", ".join(items) if sentence.items else text[: match.start("list") + len(listed)].strip(_EDGES)
+    for item in items:
+        yield Finding(STRUCTURE, slot, item[:120], told)
+
+
+def _english(text: str) -> re.Match[str] | None:
+    should = _SHOULD.match(text)
+    if should and (should["part"] or _several(should["list"])):
+        return should
+    return _LABEL.match(text) or _SECTIONS.match(text) or _PLACE.match(text)
+
+
+def _arabic(text: str) -> re.Match[str] | None:
+    label = _AR_LABEL.match(text)
+    if label:
+        return label
+    should = _AR_SHOULD.match(text)
+    if should and _AR_DOCUMENT.search(text):
+        return should
+    return _AR_PLACE.match(text)
+
+
+def _several(listed: str) -> bool:
+    """Two parts at least, or a size: "two pages"."""
+    return len(_items(listed)) > 1 or re.search(rf"\b(?:\w+ pages?|one-\w+|{_PARTS})\b", listed, re.IGNORECASE) is not None
+
+
+def _items(listed: str) -> list[str]:
+    items: list[str] = []
+    for item in _JOINT.split(listed)[:32]:
+        while lead := _LEAD.match(item):
+            item = item[lead.end() :]
+        item = item.strip(_EDGES)
+        if item and len(item.split()) <= 12:
+            items.append(item)
+    return items
+
+
+def _slot(part: str, text: str) -> str:
+    part = part.lower()
+    for name in ("chapter", "slide", "column", "field", "page", "agenda"):
+        if name in part or (not part and re.search(rf"\b{name}s?\b", text, re.IGNORECASE) and name in ("slide", "chapter", "column")):
+            return name + ("" if name == "agenda" else "s")
+    for name, slot in (("فصول", "chapters"), ("شرائح", "slides"), ("أعمدة", "columns")):
+        if name in part:
+            return slot
+    return "sections"

@@ -1,0 +1,50 @@
+"""What a decision is about, so that a later one on the same matter takes its place."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CHOICES: Final = {
+    "database": "postgres postgresql mysql mariadb sqlite mongodb mongo oracle redis dynamodb cassandra cockroachdb duckdb firestore supabase",
+    "frontend framework": "react vue svelte angular next.js nextjs nuxt solid htmx ember",
+    "backend framework": "django flask fastapi rails express nestjs spring laravel gin actix",
+    "programming language": "python typescript javascript golang rust java kotlin swift ruby php elixir scala c++ c# haskell",
+    "hosting": "aws azure gcp heroku vercel netlify hetzner digitalocean cloudflare fly.io render linode on-premises on-premise",
+    "orchestration": "kubernetes nomad swarm ecs",
+    "package manager": "npm pnpm yarn bun pip poetry uv conda",
+    "source control": "github gitlab bitbucket",
+    "chat tool": "slack teams discord mattermost whatsapp telegram",
+    "design tool": "figma sketch adobe canva",
+    "font": "arial helvetica calibri garamond georgia verdana roboto times",
+    "payment": "stripe paypal adyen braintree",
+    "authentication": "oauth saml jwt auth0 keycloak okta",
+    "message queue": "kafka rabbitmq sqs nats",
+    "project tool": "jira trello asana linear notion",
+    "licence": "mit apache gpl agpl bsd",
+    "citation style": "apa mla chicago harvard ieee vancouver",
+    "day": "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays "
+    "الاحد الاثنين الثلاثاء الاربعاء الخميس الجمعه السبت",
+}
+_TOPICS: Final = {word: slot for slot, words in _CHOICES.items() for word in words.split()}
+_WORD: Final = re.compile(r"[\w+#.]*[\w+#]")
+_PURPOSE: Final = re.compile(
+    r"\b(?:as|for) (?:the|our|my|this|all) (?P<x>(?:[\w-]+ ){0,2}[\w-]+)(?: instead)?(?=[,.!]|$)", re.IGNORECASE
+)
+_NAMED: Final = re.compile(
+    r"(?P<x>database|logo|font|framework|language|theme|venue|date|time|price|title|name|colou?r|hotel|airline|format"
+    r"|license|licence|vendor|supplier|provider|platform|location|destination|budget|deadline|tone|style)\b",
+    re.IGNORECASE,
+)
+
+
+def topic(value: str) -> str:
+    """The slot of a decision, "" if it cannot be told."""
+    for word in _WORD.findall(value.lower())[:12]:
+        if word in _TOPICS:
+            return _TOPICS[word]
+    purpose = _PURPOSE.search(value)
+    if purpose:
+        return purpose["x"].lower()
+    named = _NAMED.search(value)
+    return named["x"].lower() if named else ""

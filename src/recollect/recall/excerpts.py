@@ -1,0 +1,67 @@
+"""Pieces of texts that are too long for their place: what bears on the question, else the beginning and the end."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from recollect.core import analysis
+from recollect.core.protocols import Tokenizer
+
+ELLIPSIS: Final = " […] "
+_WORD: Final = re.compile(r"\w+")
+_SEARCHED: Final = 200_000  # characters in which the question's words are looked for
+_EACH: Final = 4  # characters of a token, about
+
+
+def excerpt(text: str, tokens: int, tokenizer: Tokenizer, question: str = "") -> str:
+    """As much of a text as so many tokens hold."""
+    if tokens <= 0:
+        return ""
+    if tokenizer.count(text[: tokens * 200]) <= tokens and len(text) <= tokens * 200:
+        return text
+    centre = _centre(text, question, tokens * _EACH)
+    low, high = 0, min(len(text), tokens * 12)
+    while low < high:  # the most characters that fit
+        middle = (low + high + 1) // 2
+        if tokenizer.count(_piece(text, middle, centre)) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return _piece(text, low, centre) if low else ""
+
+
+def _piece(text: str, characters: int, centre: int | None) -> str:
+    if centre is None:
+        head = (characters + 1) * 2 // 3
+        return text[:head] + ELLIPSIS + text[len(text) - (characters - head) :]
+    start = max(0, min(centre - characters // 2, len(text) - characters))
+    stop = start + characters
+    before, after = "[…] " if start else "", ELLIPSIS.rstrip() if stop < len(text) else ""
+    return f"{before}{text[start:stop]}{after}"
+
+
+def _centre(text: str, question: str, window: int) -> int | None:
+    """The middle of the stretch that has most different words of the question; None if none stands in the text."""
+    asked = set(analysis.words(question))
+    if not asked:
+        return None
+    places = []
+    for found in _WORD.finditer(text[:_SEARCHED]):
+        known = asked.intersection(analysis.words(found[0]))
+        places += [(found.start(), word) for word in known]
+    if not places:
+        return None
+    best, centre, first = 0, None, 0
+    within: dict[str, int] = {}
+    for at, word in places:
+        within[word] = within.get(word, 0) + 1
+        while at - places[first][0] > window:
+            old = places[first][1]
+            within[old] -= 1
+            if not within[old]:
+                del within[old]
+            first += 1
+        if len(within) > best:
+            best, centre = len(within), (at + places[first][0]) // 2
+    return centre

@@ -1,0 +1,87 @@
+"""The brief's share of a prompt: which entries of the ledger, and how much of the narrative.
+
+The ledger is kept whole and shown by relevance: what bears on the question, and what always matters (an allergy must be
+known when dinner is planned, whatever the question resembles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from recollect.core import analysis, ledger
+from recollect.core.brief import Brief
+from recollect.core.ledger import Entry
+from recollect.core.summarise import Length, Statement, narrative, summarise
+from recollect.recall import fence
+
+# What an entry is worth before anything is asked. Entities and links alone say little; they come when asked for.
+_WORTH: Final = {
+    ledger.PREFERENCE: 0.35,
+    ledger.DECISION: 0.3,
+    ledger.FACT: 0.3,
+    ledger.INTENT: 0.25,
+    ledger.QUESTION: 0.2,
+    ledger.STRUCTURE: 0.2,
+    ledger.URL: 0.1,
+    ledger.ENTITY: 0.0,
+}
+# Slots that matter whatever is asked.
+STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability", "instruction", "answer style"))
+_ALWAYS: Final = 1.0
+_ASKED: Final = 1.0  # what it is worth that all words of the question stand in an entry,
+_SCORED: Final = 0.5  # and that its message is the best that recall found
+_FRESH: Final = 0.1  # and that it is the newest
+
+
+@dataclass(frozen=True, slots=True)
+class Worthy:
+    """An entry and what it is worth for a question."""
+
+    entry: Entry
+    worth: float
+    text: str
+
+
+def weigh(entries: Sequence[Entry], question: str, score: Callable[[int], float]) -> list[Worthy]:
+    """The entries that hold, best first. `score` gives 0 to 1 for the seq of a message, by how well recall liked it."""
+    asked = set(analysis.words(question))
+    held = [entry for entry in entries if entry.holds]
+    found = []
+    for place, entry in enumerate(held):
+        worth = _WORTH.get(entry.kind, 0.0) + _FRESH * (place + 1) / len(held)
+        if entry.slot in STANDING and entry.trust == "typed":
+            worth += _ALWAYS
+        if asked:
+            words = set(analysis.words(f"{entry.slot} {entry.text} {entry.value}"))
+            worth += _ASKED * len(asked & words) / len(asked)
+        worth += _SCORED * score(entry.seq)
+        found.append(Worthy(entry, worth, told(entry)))
+    return sorted(found, key=lambda one: -one.worth)
+
+
+def told(entry: Entry) -> str:
+    """The entry as a prompt tells it."""
+    text = " ".join(ledger.told(entry).split())
+    if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
+        text = f"{entry.kind}: {text}"
+    return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
+
+
+def fitting(brief: Brief, most: int, count: Callable[[str], int]) -> list[Statement]:
+    """The narrative's statements, all of them or those that a shorter one has: made anew to fit, not cut off."""
+    if count(narrative(brief.statements)) <= most:
+        return list(brief.statements)
+    return summarise([], old=brief.statements, length=Length(0, most, count)) if most > 0 else []
+
+
+def lines(chosen: Sequence[Worthy], statements: Sequence[Statement]) -> list[str]:
+    """What stands in the fence of entries and narrative, in the order of time."""
+    found: list[str] = []
+    if chosen:
+        ordered = sorted(chosen, key=lambda one: (one.entry.seq, one.text))
+        found += [fence.DATA, *(fence.bullet(one.text) for one in ordered)]
+    if statements:
+        found += fence.background(narrative(statements))
+    return found

@@ -1,0 +1,117 @@
+"""Recalled passages in a prompt: chosen by score, told in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from recollect.core.models import JsonObject, Message
+from recollect.core.protocols import Tokenizer
+from recollect.recall import fence
+from recollect.recall.packing import Item, pack
+from recollect.recall.tail import Count
+
+ROUNDS: Final = 3  # of filling what estimates left free
+
+
+class Memory:
+    """What stands in the fence: the lines of the brief, and quotes.
+
+    It is filled by estimates of what each quote adds, then with what the exact count shows to be left.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        before: Sequence[str],
+        *,
+        conversation: str,
+        zone: str,
+        tokenizer: Tokenizer,
+        count: Count,
+    ) -> None:
+        self._conversation, self._zone = conversation, zone
+        self._tokenizer, self._count = tokenizer, count
+        self._before = before
+        self._headings: set[fence.Heading] = set()
+        self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
+        self.chosen: list[Item] = []
+        self.left_out = sorted(items, key=lambda item: -item.score)
+
+    def message(self) -> JsonObject:
+        quotes = self._told()
+        between = [fence.RECALLED] if quotes and self._before else []
+        return {"role": "user", "content": fence.fenced([*self._before, *between, *quotes])}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.chosen or self._before)
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.is_empty else self._count(self.message())
+
+    def leave_out(self, messages: Sequence[Message]) -> bool:
+        """Quote nothing of these messages of the conversation. If anything of them was quoted, begin anew."""
+        ids, own = {message.id for message in messages}, self._conversation
+
+        def others(items: Sequence[Item]) -> list[Item]:
+            return [one for one in items if one.message.id not in ids or one.message.conversation != own]
+
+        kept, self.left_out = others(self.chosen), others(self.left_out)
+        if len(kept) == len(self.chosen):
+            return False
+        self.left_out = sorted([*kept, *self.left_out], key=lambda item: -item.score)
+        self.chosen, self._headings = [], set()
+        return True
+
+    def fill(self, budget: int) -> None:
+        """Quotes, as far as the whole stays within so many tokens."""
+        for _ in range(ROUNDS):
+            used = self._count(self.message())
+            before = len(self.chosen)
+            new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
+            while new and self._count(self.message()) > budget:  # an estimate was too low
+                dropped = new.pop()
+                self.chosen.remove(dropped)
+                self.left_out.append(dropped)
+            if len(self.chosen) == before:
+                break
+        if self.chosen and self._count(self.message()) > budget:
+            self.chosen = []
+
+    def _heading(self, item: Item) -> fence.Heading:
+        return fence.heading(item.message, self._zone, self._conversation)
+
+    def _cost(self, item: Item) -> int:
+        place, heading = (item.index, item.place), self._heading(item)
+        if place not in self._lines:
+            self._lines[place] = self._tokenizer.count(fence.line(item.message, item.text) + "\n")
+        told = heading in self._headings
+        return self._lines[place] + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
+
+    def _take(self, item: Item) -> None:
+        self.chosen.append(item)
+        self._headings.add(self._heading(item))
+
+    def _told(self) -> list[str]:
+        """Quotes in the order of time, passages of one message together, under their day."""
+        ordered = sorted(self.chosen, key=lambda i: (i.message.at, i.message.conversation, i.message.seq, i.place))
+        lines: list[str] = []
+        heading: fence.Heading | None = None
+        last: Item | None = None
+        for item in ordered:
+            now = self._heading(item)
+            if now != heading:
+                lines.append(now.text(None if heading is None else heading.day.year))
+                heading = now
+            lines.append(fence.more(item.text) if _is_same(last, item) else fence.line(item.message, item.text))
+            last = item
+        return lines
+
+
+def _is_same(one: Item | None, other: Item) -> bool:
+    """Whether two passages are of one message."""
+    if one is None or one.message.id != other.message.id:
+        return False
+    return one.message.conversation == other.message.conversation

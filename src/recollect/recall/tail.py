@@ -1,0 +1,105 @@
+"""The tail: the newest turns word for word, as they stand in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recollect.core.models import JsonObject, Message
+from recollect.core.protocols import Tokenizer
+from recollect.core.turns import turns_of
+from recollect.recall import fence
+from recollect.recall.excerpts import excerpt
+
+Count = Callable[[Mapping[str, Any]], int]
+
+
+@dataclass(slots=True)
+class Room:
+    """Tokens of the budget that are still free."""
+
+    left: int
+
+    def take(self, tokens: int) -> bool:
+        if tokens > self.left:
+            return False
+        self.left -= tokens
+        return True
+
+
+def as_message(message: Message, content: str | None = None) -> JsonObject:
+    """A stored message as an API takes it. Stored system messages are quoted: only the caller speaks as system."""
+    found: JsonObject = {"role": message.role, "content": message.content if content is None else content}
+    if message.role == "system":
+        found = {"role": "user", "content": fence.fenced([fence.line(message, found["content"])])}
+    if message.tool_calls and content is None:
+        found["tool_calls"] = list(message.tool_calls)
+    if message.tool_call_id is not None:
+        found["tool_call_id"] = message.tool_call_id
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The newest turns as they stand in the prompt, and which stored messages stand there whole."""
+
+    messages: Sequence[JsonObject] = ()
+    whole: Sequence[Message] = ()
+    is_cut: bool = False  # not even the newest turn fits
+
+    def tokens(self, count: Count) -> int:
+        return sum(map(count, self.messages))
+
+    def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
+        """With an older turn before it."""
+        return Tail((*messages, *self.messages), (*turn, *self.whole))
+
+
+def newest_turns(
+    messages: Sequence[Message], room: Room, most: int, *, question: str, tokenizer: Tokenizer, count: Count
+) -> Tail:
+    """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
+    tail, turns = Tail(), turns_of(messages)
+    for turn in reversed(turns[-most:]):
+        told = [as_message(message) for message in turn]
+        if not room.take(sum(map(count, told))):
+            break
+        tail = tail.after(turn, told)
+    if tail.messages or not turns:
+        return tail
+    return _excerpted(turns[-1], room, question, tokenizer, count)
+
+
+def _excerpted(turn: Sequence[Message], room: Room, question: str, tokenizer: Tokenizer, count: Count) -> Tail:
+    """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
+    said = [message for message in turn if message.role == "user"][:1]
+    said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    found, whole = [], []
+    for place, message in enumerate(said):
+        frame = count({"role": message.role, "content": ""})
+        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer, question)
+        if text and room.take(count({"role": message.role, "content": text})):
+            found.append({"role": message.role, "content": text})
+            whole += [message] if text == message.content else []
+    return Tail(found, whole, is_cut=True)
+
+
+def with_older(
+    messages: Sequence[Message], tail: Tail, room: Room, *, quoted: Collection[int], covered: int, count: Count
+) -> Tail:
+    """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall.
+
+    What the brief has covered, up to that seq, is in no hole; nor is a turn all of whose messages are quoted.
+    """
+    known = {message.seq for message in tail.whole}
+    for turn in reversed(turns_of(messages)):
+        if turn[0].seq in known or all(message.seq in quoted for message in turn):
+            continue
+        if turn[-1].seq <= covered:
+            break
+        told = [as_message(message) for message in turn]
+        if not room.take(sum(map(count, told))):
+            break
+        tail = tail.after(turn, told)
+    return tail

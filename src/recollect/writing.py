@@ -1,0 +1,263 @@
+"""Writes briefs: by a model where there is one, else (and when it fails) by the built-in compressor.
+
+Rules find ledger entries in either case, so that what must not be lost does not hang on a model's mood. What a model
+says is taken only as far as the messages support it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from recollect.compressing import Fold
+from recollect.core import brief, ledger, replies
+from recollect.core.brief import Body
+from recollect.core.errors import RecollectError
+from recollect.core.extract import extract
+from recollect.core.grounding import Sources, sentences
+from recollect.core.ledger import Entry
+from recollect.core.models import JsonObject, Message
+from recollect.core.protocols import Model, Tokenizer
+from recollect.core.replies import InvalidReply, Reply
+from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
+from recollect.settings import Settings
+from recollect.worker import is_ending
+
+log = logging.getLogger(__name__)
+
+LOOK: Final = 0.1  # seconds between looks whether a model's answer is still wanted
+CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
+ANSWER: Final = 4000  # tokens a model may answer with
+RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
+_TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.FACT, ledger.INTENT, ledger.QUESTION)
+
+
+class ModelFailed(Exception):
+    """The model gave nothing that can be used; the reason is its argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A model's answer after the check against its sources."""
+
+    statements: list[Statement]
+    entries: list[Entry]
+    record: JsonObject
+    dropped: int
+
+
+class BriefWriter:
+    def __init__(
+        self,
+        model: Model | None,
+        *,
+        hosted: bool,
+        settings: Callable[[], Settings],
+        tokenizer: Callable[[], Tokenizer],
+    ) -> None:
+        """A `hosted` prompt answers with plain text."""
+        self._model, self._hosted, self._settings, self._tokenizer = model, hosted, settings, tokenizer
+
+    async def write(self, fold: Fold, check: Callable[[], None]) -> Body:
+        tokenizer = await asyncio.to_thread(self._tokenizer)
+        length = self._length(fold.version, tokenizer)
+        found = await asyncio.to_thread(extract, fold.messages, zone=fold.zone)
+        old = fold.old.entries if fold.old else ()
+        reason = None
+        if self._model is not None:
+            try:
+                told = await self._ask(self._model, fold, length, check)
+                entries = ledger.merge(ledger.merge(old, found), told.entries)
+                return self._body(fold, told.statements, entries, tokenizer, self._model.name, told)
+            except ModelFailed as error:
+                reason = str(error)
+                log.warning("the model writes no brief: %s", reason)
+        statements = await asyncio.to_thread(
+            summarise, fold.turns, old=fold.old.statements if fold.old else (), length=length, zone=fold.zone
+        )
+        body = self._body(fold, statements, ledger.merge(old, found), tokenizer, brief.BUILT_IN)
+        return replace(body, degraded=reason)
+
+    def _length(self, version: int, tokenizer: Tokenizer) -> Length:
+        if self._settings().narrative_policy == "words":
+            return ladder(version)
+        most = self._settings().memory_summary_token_cap
+        return Length(0, most, tokenizer.count)
+
+    def _body(
+        self,
+        fold: Fold,
+        statements: Sequence[Statement],
+        entries: Sequence[Entry],
+        tokenizer: Tokenizer,
+        model: str,
+        told: _Told | None = None,
+    ) -> Body:
+        text = narrative(statements)
+        shown = tokenizer.count(text)
+        data = sum(tokenizer.count(ledger.told(entry)) + 2 for entry in entries if entry.holds)
+        tokens = min(shown + data, max(RENDERED, shown))
+        record = brief.record_of(
+            fold.messages,
+            statements,
+            entries,
+            tokens=(fold.tokens + (fold.old.tokens if fold.old else 0), tokens),
+            now=fold.now,
+            zone=fold.zone,
+            model_used=model,
+        )
+        if told is not None:
+            record |= told.record
+        dropped = told.dropped if told else 0
+        return Body(tuple(statements), tuple(entries), record, model, tokens, dropped)
+
+    # With a model
+
+    async def _ask(self, model: Model, fold: Fold, length: Length, check: Callable[[], None]) -> _Told:
+        """One call, and one more if the answer has not the right form. Raises ModelFailed."""
+        old = fold.old
+        asked = replies.request(
+            old.narrative if old else "", old.entries if old else (), fold.turns, _described(length)
+        )
+        text = await self._answer(model, asked, check)
+        try:
+            reply = self._read(text)
+        except InvalidReply as error:
+            repair = {"role": "user", "content": replies.REPAIR.format(error=error)}
+            again = [*asked, {"role": "assistant", "content": text[:20_000]}, repair]
+            if self._hosted:
+                raise ModelFailed(f"invalid reply: {error}") from None
+            try:
+                reply = self._read(await self._answer(model, again, check))
+            except InvalidReply as second:
+                raise ModelFailed(f"invalid reply: {second}") from None
+        return await asyncio.to_thread(_checked, reply, fold, length)
+
+    def _read(self, text: str) -> Reply:
+        return replies.plain(text) if self._hosted else replies.parse(text)
+
+    async def _answer(self, model: Model, messages: Sequence[JsonObject], check: Callable[[], None]) -> str:
+        settings = self._settings()
+        patience = settings.provider_timeout_seconds * (settings.provider_retries + 1) + 1
+        asking = model.complete(messages, schema=None if self._hosted else replies.SCHEMA, max_tokens=ANSWER)
+        try:
+            text = await awaited(asking, patience, check)
+        except RecollectError as error:
+            if error.code == "interrupted":
+                raise
+            raise ModelFailed(error.code) from error
+        except TimeoutError as error:
+            raise ModelFailed("timeout") from error
+        except Exception as error:  # whatever a model of somebody else may raise
+            if is_ending(error):
+                raise
+            raise ModelFailed(type(error).__name__) from error
+        if not isinstance(text, str):
+            raise ModelFailed("no text")
+        return text
+
+
+async def awaited(answer: Awaitable[str], patience: float, check: Callable[[], None]) -> str:
+    """The answer of something that may be far away, unless patience or the wish for it ends first."""
+    task = asyncio.ensure_future(answer)
+    try:
+        async with asyncio.timeout(patience):
+            while not (await asyncio.wait([task], timeout=LOOK))[0]:
+                check()
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=CLEAN_UP)
+
+
+def _described(length: Length) -> str:
+    if length.measure is words:
+        return f"{length.least} to {length.most} words"
+    return f"at most {length.most} tokens (about {int(length.most * 0.7)} words)"
+
+
+def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
+    """What of an answer its sources support. Raises ModelFailed if too little is left."""
+    said = [message for message in fold.messages if message.role in ("user", "assistant")]
+    old = fold.old
+    names = [message.name for message in said if message.name]
+    before = [(one.sources, one.text) for one in old.statements] if old else []
+    before += [(one.sources, one.text) for one in old.entries] if old else []
+    sources = Sources([*(((one.id,), one.content) for one in said), *before], names=names)
+    people = [message for message in said if is_said_by_a_person(message)]
+    own = Sources([*(((one.id,), one.content) for one in people), *before], names=names)
+    times = {message.id: message for message in said}
+    statements, dropped = [], 0
+    for sentence in sentences(reply.narrative):
+        support = sources.support(sentence)
+        if support:
+            at = min((times[one].at for one in support if one in times), default=None)
+            moment = at or (old.created_at if old else fold.now)
+            statements.append(Statement(sentence, support, moment, 1.0))
+        else:
+            dropped += 1
+    if not statements:
+        raise ModelFailed("nothing in it was said")
+    if length.measure(narrative(statements)) > length.most:
+        statements = summarise([], old=statements, length=length, zone=fold.zone)
+    if old is not None and 2 * words(narrative(statements)) < min(words(old.narrative), length.least or 60):
+        raise ModelFailed("the summary shrank")
+    entries = []
+    for item in reply.ledger:
+        entry = _entry(item, own if item.kind in _TOLD_BY_PEOPLE else sources, times, fold)
+        dropped += entry is None
+        entries += [entry] if entry is not None else []
+    record, lost = _record(reply, sources)
+    return _Told(statements, entries, record, dropped + lost)
+
+
+def is_said_by_a_person(message: Message) -> bool:
+    """By the user, or by someone with a name; a tool's words never count as what a person said."""
+    return message.role == "user" or (message.role == "assistant" and message.name is not None)
+
+
+def _entry(item: replies.LedgerItem, sources: Sources, said: dict[str, Message], fold: Fold) -> Entry | None:
+    text = " ".join(item.text.split()) or item.value
+    if item.kind not in ledger.KINDS or not item.value.strip():
+        return None
+    support = sources.support(item.value) and sources.support(text)
+    if not support:
+        return None
+    first = min((said[one] for one in support if one in said), key=lambda one: one.seq, default=None)
+    if first is None:
+        return None  # told before: the old brief has it
+    return Entry(
+        item.kind,
+        first.name or first.role if first.role == "user" or first.name else "user",
+        " ".join(item.slot.split()).lower() or item.kind,
+        " ".join(item.value.split()),
+        text,
+        support,
+        first.seq,
+        first.at,
+        single=item.single,
+        trust=first.source,
+    )
+
+
+def _record(reply: Reply, sources: Sources) -> tuple[JsonObject, int]:
+    """The parts of document A's record that a model wrote, as far as they are supported."""
+    record: JsonObject = {}
+    dropped = 0
+    for name in ("summary", "intent"):
+        text = " ".join(getattr(reply, name).split())
+        if text and sources.support(text):
+            record[name] = text
+        elif text:
+            dropped += 1
+    for name in ("key_facts", "decisions", "missing_data"):
+        texts = [" ".join(text.split()) for text in getattr(reply, name)]
+        kept = [text for text in texts if text and sources.support(text)]
+        dropped += len(texts) - len(kept)
+        if kept:
+            record[name] = kept[: brief.FACTS] if name == "key_facts" else kept
+    return record, dropped
