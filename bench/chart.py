@@ -1,4 +1,4 @@
-"""A chart of columns in groups, as an SVG text. Colours are apart for people who cannot tell red from green."""
+"""Charts as SVG texts: columns in groups, and lines over a scale. Colours are apart for people who cannot tell red from green."""
 
 from __future__ import annotations
 
@@ -70,3 +70,37 @@ def _group(x: int, name: str, values: Mapping[str, float], bar: float | None, se
     y = TOP + HEIGHT + 14
     middle = (x + stop) // 2
     return [*parts, f'<text x="{middle}" y="{y}" transform="rotate(35 {middle} {y})">{escape(name)}</text>']
+
+
+def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], *, along: str, least: float = 0.0) -> str:
+    """Shares from `least` to 1 over numbers: for each series its points, in their order."""
+    places = sorted({x for points in series.values() for x, _ in points})
+    width, most = 520, places[-1]
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        share = max(0.0, (y - least) / (1 - least))
+        return round(LEFT + 10 + x / most * (width - LEFT - 60), 1), _y(share)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{TOP + HEIGHT + 60}" '
+        'font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{LEFT}" y="20" font-size="14">{escape(title)}</text>',
+    ]
+    parts += _legend(list(series))[:-1]
+    for tenth in range(round(least * 10), 11):
+        _, y = at(0, tenth / 10)
+        parts.append(f'<line x1="{LEFT}" x2="{width - 40}" y1="{y}" y2="{y}" stroke="#e3e6ea"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{tenth / 10:.1f}</text>')
+    for place in places:
+        x, _ = at(place, 0)
+        parts.append(f'<text x="{x}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{place:,.0f}</text>')
+    parts.append(f'<text x="{width // 2}" y="{TOP + HEIGHT + 36}" text-anchor="middle">{escape(along)}</text>')
+    for number, (name, points) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        drawn = [at(x, y) for x, y in points]
+        path = " ".join(f"{x},{y}" for x, y in drawn)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for (x, y), (_, value) in zip(drawn, points, strict=True):
+            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"><title>{escape(name)} {value:.3f}</title></circle>')
+    return "\n".join([*parts, "</svg>", ""])

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 from recollect.chores import as_message
@@ -79,7 +80,7 @@ class Compressing:
     ) -> None:
         self._store, self._clock, self._writer, self._settings = store, clock, writer, settings
         self._tokenizer, self._holder = tokenizer, holder
-        self._busy: dict[int, asyncio.Lock] = {}
+        self._busy: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def note_prompt(self, principal: Principal, conversation: str, tokens: int) -> None:
@@ -96,6 +97,8 @@ class Compressing:
                 raise Interrupted
 
         made = 0
+        if not await self._is_due(work.principal, work.conversation):
+            return 0  # the rule: nothing is written for it
         async with self._alone(work.key, wait=False):
             while await self._step(work.principal, work.conversation, check=check):
                 made += 1
@@ -109,8 +112,7 @@ class Compressing:
         if before is None:
             return None
         async with self._alone(before.key, wait=True):
-            while await self._step(principal, conversation, force=force):
-                pass
+            await self._fold_all(principal, conversation, force=force)
         after = await self._store.briefs.standing(principal, conversation)
         if after is None or after.mark == before.mark:
             return None
@@ -127,9 +129,26 @@ class Compressing:
             return None
         async with self._alone(standing.key, wait=True):
             await self._store.briefs.drop(principal, conversation)
-            while await self._step(principal, conversation):
-                pass
+            await self._fold_all(principal, conversation)
         return await self._store.briefs.get(principal, conversation, version)
+
+    async def _fold_all(self, principal: Principal, conversation: str, *, force: bool = False) -> None:
+        """Step by step. If something is erased meanwhile, once more."""
+        for last in (False, False, True):
+            try:
+                while await self._step(principal, conversation, force=force):
+                    pass
+                return
+            except Interrupted:
+                if last:
+                    raise
+
+    async def _is_due(self, principal: Principal, conversation: str) -> bool:
+        standing = await self._store.briefs.standing(principal, conversation)
+        if standing is None:
+            return False
+        turns = await self._sizes(principal, conversation, standing)
+        return bool(self._due(turns, standing, principal, conversation, force=False)[1])
 
     @asynccontextmanager
     async def _alone(self, key: int, *, wait: bool) -> AsyncIterator[None]:
@@ -138,8 +157,7 @@ class Compressing:
         The lease is renewed as long as a model thinks; whoever may not wait is interrupted if another has it.
         """
         name = f"brief:{key}"
-        lock = self._busy.setdefault(key, asyncio.Lock())
-        async with lock:
+        async with self._busy.setdefault(key, asyncio.Lock()):
             while not await self._take(name):
                 if not wait:
                     raise Interrupted
@@ -150,8 +168,6 @@ class Compressing:
             finally:
                 renewing.cancel()
                 await self._store.release_lease(name, holder=self._holder)
-        if not lock.locked():
-            self._busy.pop(key, None)
 
     async def _take(self, name: str) -> bool:
         now = self._clock.now()
@@ -176,13 +192,14 @@ class Compressing:
     ) -> bool:
         """One fold, if one is due: read, let the writer think (no transaction is open), save. False if nothing is."""
         began = time.perf_counter()
-        old, before = await self._last(principal, conversation)
+        before = await self._store.briefs.standing(principal, conversation)
         if before is None:
             return False
         sizes = await self._sizes(principal, conversation, before)
-        reason, through = self._due(sizes, before, old, principal, conversation, force=force)
+        reason, through = self._due(sizes, before, principal, conversation, force=force)
         if not through:
             return False
+        old = await self._last(principal, conversation, before)
         messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
         turns = turns_of(messages)
         tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
@@ -195,7 +212,7 @@ class Compressing:
         log.info(
             "brief: version=%d trigger=%s turns=%d messages=%d tokens_before=%d tokens_after=%d ms=%d model=%s "
             "dropped=%d saved=%s degraded=%s",
-            fold.version, reason, len(turns), len(messages), tokens + _tokens(old),
+            fold.version, reason, len(turns), len(messages), tokens + before.tokens,
             body.tokens, (time.perf_counter() - began) * 1000, body.model_used,
             body.dropped, saved, body.degraded,
         )  # fmt: skip
@@ -203,18 +220,17 @@ class Compressing:
             raise Interrupted  # the log or the brief changed meanwhile: the next look sees what is due then
         return True
 
-    async def _last(self, principal: Principal, conversation: str) -> tuple[Brief | None, Standing | None]:
-        """The newest brief and where it stands. One that cannot be read goes: the log has everything."""
+    async def _last(self, principal: Principal, conversation: str, standing: Standing) -> Brief | None:
+        """The newest brief. One that cannot be read goes: the log has everything."""
         try:
             old = await self._store.briefs.get(principal, conversation)
         except CorruptBrief as error:
             log.warning("%s; it is made anew from the log", error)
             await self._store.briefs.drop(principal, conversation)
-            old = None
-        standing = await self._store.briefs.standing(principal, conversation)
-        if standing is not None and (old.version if old else 0) != standing.version:
-            raise Interrupted  # made between the two reads
-        return old, standing
+            raise Interrupted from error
+        if (old.version if old else 0) != standing.version:
+            raise Interrupted  # made, or erased, between the two reads
+        return old
 
     async def _sizes(self, principal: Principal, conversation: str, before: Standing) -> list[_Turn]:
         rows = await self._store.briefs.sizes(principal, conversation, after=before.through_seq)
@@ -233,7 +249,6 @@ class Compressing:
         self,
         turns: Sequence[_Turn],
         before: Standing,
-        old: Brief | None,
         principal: Principal,
         conversation: str,
         *,
@@ -247,7 +262,7 @@ class Compressing:
         else:
             today = self._clock.now().astimezone(ZoneInfo(before.zone)).date()
             prompt = self._prompts.get((principal.person, conversation), 0)
-            situation = Situation(sizes, _tokens(old), prompt, today)
+            situation = Situation(sizes, before.tokens, prompt, today)
             reason, due = triggers.first_due(active(settings), situation)
         if not due:
             return "", 0
@@ -293,7 +308,3 @@ def _turn(rows: Sequence[Row], zone: ZoneInfo) -> _Turn:
     day: date = times.from_micros(rows[0]["at"]).astimezone(zone).date()
     answers = sum(row["role"] == "assistant" for row in rows)
     return _Turn(TurnSize(len(rows), sum(row["tokens"] for row in rows), answers, day), rows[-1]["seq"])
-
-
-def _tokens(brief: Brief | None) -> int:
-    return 0 if brief is None else brief.tokens

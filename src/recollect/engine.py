@@ -45,6 +45,7 @@ from recollect.settings import Settings
 
 if TYPE_CHECKING:
     from recollect.recall.measuring import Labels, Measured
+    from recollect.recall.prompting import Prompting
     from recollect.recall.recaller import Recaller
     from recollect.recall.tuning import Tuned
 
@@ -306,7 +307,10 @@ class AsyncMemory:
         if not isinstance(model, str):
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
-        context, metrics = await self._recaller.context(
+        if system_prompt is not None:
+            size = tokenizer_for(COUNTER).count(system_prompt)
+            self._background.compressing.note_prompt(self._principal, conversation, size)
+        context, metrics = await self._prompting.context(
             self._principal,
             conversation,
             asked,
@@ -329,7 +333,7 @@ class AsyncMemory:
     # The brief
 
     async def brief(self, conversation: str, *, version: int | None = None) -> Brief | None:
-        """The compressed memory of what is older than the tail, the newest version or another; None if there is none."""
+        """The compressed memory of what is older than the tail: the newest version or another, or None."""
         identity(conversation, "conversation")
         arguments.number(version, "version", least=1)
         await self._ready()
@@ -399,6 +403,12 @@ class AsyncMemory:
 
             self._recalling = Recaller(self._store, self._clock, self._embedders, lambda: self._current.now)
         return self._recalling
+
+    @property
+    def _prompting(self) -> Prompting:
+        from recollect.recall.prompting import Prompting
+
+        return Prompting(self._store, self._recaller, lambda: self._current.now)
 
     # Derived work
 

@@ -199,7 +199,7 @@ class Memory:
     # The brief
 
     def brief(self, conversation: str, *, version: int | None = None) -> Brief | None:
-        """The compressed memory of what is older than the tail, the newest version or another; None if there is none."""
+        """The compressed memory of what is older than the tail: the newest version or another, or None."""
         return self._wait(self._engine.brief(conversation, version=version))
 
     def brief_versions(self, conversation: str) -> list[JsonObject]:

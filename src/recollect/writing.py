@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 LOOK: Final = 0.1  # seconds between looks whether a model's answer is still wanted
 CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
+LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is enough to tell (D: 400 of 500)
 ANSWER: Final = 4000  # tokens a model may answer with
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
 _TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.FACT, ledger.INTENT, ledger.QUESTION)
@@ -85,7 +86,7 @@ class BriefWriter:
         if self._settings().narrative_policy == "words":
             return ladder(version)
         most = self._settings().memory_summary_token_cap
-        return Length(0, most, tokenizer.count)
+        return Length(int(most * LEAST), most, tokenizer.count)
 
     def _body(
         self,

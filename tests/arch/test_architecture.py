@@ -61,8 +61,11 @@ LAYERS = {
     },
     "recall.briefs": {"core", "sql"},
     "recall.recaller": {
-        "core", "embedding", "providers", "recall.briefs", "recall.context", "recall.packing", "recall.question", "recall.scope",
+        "core", "embedding", "recall.briefs", "recall.packing", "recall.question", "recall.scope",
         "recall.scopes", "recall.scoring", "settings", "sql",
+    },
+    "recall.prompting": {
+        "core", "providers", "recall.context", "recall.recaller", "recall.scope", "settings", "sql",
     },
     "recall.measuring": {"core", "recall.postings", "recall.recaller", "recall.scope", "recall.scoring"},
     "recall.tuning": {
@@ -71,7 +74,7 @@ LAYERS = {
     },
     "engine": {
         "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids", "metrics",
-        "providers", "recall.measuring", "recall.recaller", "recall.tuning", "settings", "transfer",
+        "providers", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tuning", "settings", "transfer",
     },
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from recollect.cli.brief import brief, compress
 from recollect.cli.demo import DEMO_DATABASE, demo
 from recollect.cli.erase import erase
 from recollect.cli.files import backup, export, import_, restore
@@ -32,8 +33,8 @@ app = typer.Typer(
 )
 
 for function in (
-    add, history, conversations, recall, context, similar, stats, metrics, demo, import_, export, backup, restore,
-    erase, rebuild, worker, tune, bench, settings, doctor,
+    add, history, conversations, recall, context, similar, brief, compress, stats, metrics, demo, import_,
+    export, backup, restore, erase, rebuild, worker, tune, bench, settings, doctor,
 ):  # fmt: skip
     app.command(function.__name__.rstrip("_"))(command(function, db=DEMO_DATABASE if function is demo else None))
 

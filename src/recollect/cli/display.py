@@ -86,6 +86,8 @@ def show_pairs(pairs: Sequence[tuple[str, object]]) -> None:
 
 
 def _cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
     shown = shown_value(value)
     return Text(shown, style=_STATES.get(shown, ""))
 
@@ -132,7 +134,7 @@ def _said(message: Message) -> str:
 
 def shortened(text: str, lines: int) -> list[Text]:
     """A text as one paragraph: on a terminal cut to so many lines, in a pipe whole and on one line."""
-    target, body = console(), Text(" ".join(clean(text).split()))
+    target, body = console(), Text(flat(text))
     if not target.is_terminal:
         return [body]
     wrapped = list(body.wrap(target, max(target.width - len(INDENT), 1)))
@@ -142,6 +144,18 @@ def shortened(text: str, lines: int) -> list[Text]:
         wrapped[lines - 1].truncate(max(target.width - len(INDENT) - 1, 1))
         wrapped[lines - 1].append("…")
     return wrapped[:lines]
+
+
+def flat(text: str) -> str:
+    """A text as one paragraph, without power over the terminal."""
+    return " ".join(clean(text).split())
+
+
+def hanging(lead: str, *parts: str | tuple[str, str]) -> list[Text]:
+    """A paragraph of parts, styled or not, behind a lead; on a terminal its further lines begin below the first."""
+    target, body = console(), Text.assemble(*parts)
+    lines = body.wrap(target, max(target.width - len(lead), 1)) if target.is_terminal else [body]
+    return [Text(lead if not place else " " * len(lead)) + text for place, text in enumerate(lines)]
 
 
 def bar(value: float, most: float, *, width: int = 24) -> str:

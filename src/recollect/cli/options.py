@@ -22,6 +22,7 @@ from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 
 DEFAULT_DATABASE: Final = "recollect.db"
+_PRESET: Final = "Settings for a purpose: compact, sessions, topics, briefs or recall."
 _ORIGINS: Final = {"COMMANDLINE": "--db", "ENVIRONMENT": "RECOLLECT_DB"}
 
 
@@ -43,6 +44,7 @@ class Call:
     person: str
     department: str | None
     ministry: str | None
+    preset: str | None
     json: bool
 
     def open(self, *, must_exist: bool = False) -> Memory:
@@ -58,7 +60,9 @@ class Call:
 
     @property
     def principal(self) -> dict[str, Any]:
-        return {"person": self.person, "department": self.department, "ministry": self.ministry}
+        """Who asks, and by which settings: what every memory here is made with."""
+        who = {"person": self.person, "department": self.department, "ministry": self.ministry}
+        return who | {"settings": self.preset}
 
     @property
     def file(self) -> Path | None:
@@ -95,6 +99,7 @@ def command(function: Callable[..., None], *, db: str | None = None) -> Callable
             person=given.pop("person"),
             department=given.pop("department"),
             ministry=given.pop("ministry"),
+            preset=given.pop("preset"),
             json=given.pop("json"),
         )
         _guarded(lambda: function(call, **given), json=call.json)
@@ -112,12 +117,14 @@ def _common(db: str | None) -> list[inspect.Parameter]:
     who = typer.Option("--person", metavar="NAME", envvar="RECOLLECT_PERSON", help="Whose memory.")
     department = typer.Option("--department", metavar="NAME", help="The person's department.")
     ministry = typer.Option("--ministry", metavar="NAME", help="The person's ministry.")
+    preset = typer.Option("--preset", metavar="NAME", envvar="RECOLLECT_PRESET", help=_PRESET)
     as_json = typer.Option("--json", help="Print one JSON document instead of text.")
     return [
         _parameter("db", Annotated[str, where], db or DEFAULT_DATABASE),
         _parameter("person", Annotated[str, who], "local"),
         _parameter("department", Annotated[str | None, department], None),
         _parameter("ministry", Annotated[str | None, ministry], None),
+        _parameter("preset", Annotated[str | None, preset], None),
         _parameter("json", Annotated[bool, as_json], False),
     ]
 

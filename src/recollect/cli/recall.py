@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Annotated, Final
 
 import typer
@@ -35,10 +36,15 @@ from recollect.sync import Memory
 TEXT_LINES: Final = 2  # of a hit, on a terminal
 ANSWER_LINES: Final = 3
 TOO_SMALL: Final = 0.0005  # parts of a score that would be shown as nothing
+LEFT_OUT: Final = 3  # things that a prompt had no room for, shown for each reason
+SHARE: Final = 16  # columns for a budget
+REMEMBERED: Final = ("important_data", "summary", "recall", "tail")  # parts of a prompt that are not the caller's
 STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
 _DEGRADED: Final = {
     "embedder": "the embedder does not answer, so this was found by words alone.",
     "embedder_changed": "older vectors are another embedder's; `recollect worker --once` makes them anew.",
+    "summarizer": "the model that writes briefs failed, so the built-in compressor wrote the newest.",
+    "brief": "the brief could not be read; it is made anew from the log.",
     "vectors": "most messages have no vectors yet, so this was found by words.",
 }
 
@@ -139,7 +145,8 @@ def context(
 ) -> None:
     """Make the prompt for a question: what bears on it, the newest turns, the question.
 
-    It never takes more tokens than the budget. The question is not stored.
+    It never takes more tokens than the budget. The question is not stored. Before the prompt it shows where the tokens
+    go, and what was left out.
     """
     if text and call.json:
         raise InvalidInput("invalid_output", "Say either --text or --json.")
@@ -148,25 +155,53 @@ def context(
         catch_up_shortly(memory)
         made = memory.context(conversation, asked, system_prompt=system, budget=budget, model=model, at=at)
         _zones(memory, conversation)
+        left_out = [] if text or call.json else _left_out(memory, conversation, made.explain["left_out"])
     if call.json:
         show_json(made)
     elif text:
         out(clean(made.text) if sys.stdout.isatty() else made.text)
     else:
-        _show_context(made)
-    remembered = sum(part["tokens"] for part in made.explain["parts"] if part["name"] in ("recall", "tail"))
+        _show_context(made, left_out)
+    remembered = sum(part["tokens"] for part in made.explain["parts"] if part["name"] in REMEMBERED)
     _tell_degraded(made.degraded, has_answer=remembered > 0)
 
 
-def _show_context(made: Context) -> None:
+def _show_context(made: Context, left_out: Sequence[Text]) -> None:
     budget, parts = made.explain["budget"], made.explain["parts"]
-    rows = [(part["name"], part["tokens"], bar(part["tokens"], budget), part["reason"]) for part in parts]
-    rows.append(("together", made.tokens, bar(made.tokens, budget), f"of {budget:,}"))
+    rows = [(one["name"], one["tokens"], _share(one["tokens"], budget), one["reason"]) for one in parts]
+    free = f"of {budget:,}; {budget - made.tokens:,} free"
+    rows.append(("together", made.tokens, _share(made.tokens, budget), free))
     show_table(("part", "tokens", "", "what it is"), rows, numbers=("tokens",))
-    if made.explain["left_out"]:
-        note("There was no room for all that was found; --json names what was left out.")
+    if left_out:
+        show(*left_out)
     out("")
     out(clean(made.text))
+
+
+def _share(tokens: int, budget: int) -> Text:
+    """A bar that also shows the whole."""
+    filled = bar(tokens, budget, width=SHARE)
+    return Text.assemble((filled, "green"), ("·" * (SHARE - len(filled)), "dim"))
+
+
+def _left_out(memory: Memory, conversation: str, left_out: Sequence[JsonObject]) -> list[Text]:
+    """A line for each of the first few things with the same reason."""
+    lines: list[Text] = []
+    for reason, group in groupby(left_out, key=lambda one: str(one["reason"])):
+        items = list(group)
+        lines.append(Text(f"left out: {line(reason)}", "dim"))
+        for one in items[:LEFT_OUT]:
+            text = one.get("text") or _words(memory, one.get("conversation", conversation), one.get("seq"))
+            lines += [Text(INDENT) + found for found in shortened(text, 1)[: bool(text)]]
+        if len(items) > LEFT_OUT:
+            lines.append(Text(f"{INDENT}and {len(items) - LEFT_OUT} more; --json names them", "dim"))
+    return lines
+
+
+def _words(memory: Memory, conversation: str, seq: int | None) -> str:
+    """What a message says, behind its place; nothing for what is no message."""
+    found = [] if seq is None else memory.history(conversation, before=seq + 1, limit=1)
+    return "".join(f"{conversation} {one.seq}: {one.content}" for one in found)
 
 
 def similar(

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.cli.display import show_json, show_table
+from recollect.cli.display import line, note, show_json, show_table
 from recollect.cli.options import Call, without_password
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
-from recollect.settings import Settings
+from recollect.settings import Settings, preset
 from recollect.sync import Memory
 
 
@@ -35,6 +35,7 @@ def settings(
     with call.open() as memory:
         if changes:
             memory.change_settings(**changes)
+            _tell_overruled(call, changes)
         rows = [row for row in list_settings(memory) if not wanted or row["name"] in wanted]
     if call.json:
         show_json(rows)
@@ -48,6 +49,12 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             raise InvalidInput("unknown_setting", f"There is no setting {name!r}. `recollect settings` lists them.")
 
 
+def _tell_overruled(call: Call, changes: Iterable[str]) -> None:
+    """A change that a preset hides would look like one that was lost."""
+    for name in sorted(preset(call.preset).model_fields_set.intersection(changes) if call.preset else ()):
+        note(f"note: the preset {line(str(call.preset))} has its own {name}, which counts as long as you say --preset.")
+
+
 def list_settings(memory: Memory) -> list[JsonObject]:
     """Name, value, origin and meaning of each; keys and passwords are not shown."""
     values, origins = memory.settings().model_dump(), memory.setting_origins()
@@ -55,7 +62,7 @@ def list_settings(memory: Memory) -> list[JsonObject]:
         {
             "name": name,
             "value": _shown(name, values[name]),
-            "origin": origins[name],
+            "origin": "preset" if origins[name] == "constructor" else origins[name],
             "meaning": field.description,
         }
         for name, field in Settings.model_fields.items()

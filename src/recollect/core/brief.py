@@ -147,7 +147,6 @@ def to_stored(body: Body) -> JsonObject:
             [one.text, list(one.sources), times.to_micros(one.at), round(one.weight, 4)] for one in body.statements
         ],
         "record": body.record,
-        "tokens": body.tokens,
         "dropped": body.dropped,
         "degraded": body.degraded,
     }
@@ -173,7 +172,7 @@ def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry]
             entries=tuple(entries),
             messages_summarized_count=row["messages"],
             last_keep_window_index=row["through_seq"] + 1,
-            tokens=int(stored["tokens"]),
+            tokens=row["tokens"],
             dropped=int(stored["dropped"]),
             degraded=stored["degraded"],
         )

@@ -82,7 +82,9 @@ _TIMES: Final = re.compile(
 
 def is_job(value: str) -> bool:
     """Whether the words name a trade: "senior data engineer", "nurse at a clinic", not "big fan"."""
-    words = re.split(r" (?:at|in|for|with|of|by|on|from|who|working|specializing) ", value.lower(), maxsplit=1)[0].split()
+    words = re.split(r" (?:at|in|for|with|of|by|on|from|who|working|specializing) ", value.lower(), maxsplit=1)[
+        0
+    ].split()
     return bool(words) and len(words) <= 5 and words[-1].rstrip("s.") in JOBS
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+WHOLE: Final = "*"  # as text of a rule: the clause to its end, not only to the value's
 LONGEST: Final = 240  # characters of a sentence that a value may take
 WORDS: Final = 40  # of a clause
 
@@ -25,7 +26,7 @@ class Finding(NamedTuple):
 class Rule(NamedTuple):
     """Matched where a clause begins. The value is the group `v`, or else what follows the match, cut by its style.
 
-    `slot` and `text` may name groups in braces; without `text` the clause is quoted as it stands.
+    `slot` and `text` may name groups in braces; without `text` the clause is quoted up to its value.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Grammar(NamedTuple):
     joint: re.Pattern[str]
     last_joint: re.Pattern[str]  # stands before the last item
     name_words: int = 7
+    whole: re.Pattern[str] | None = None  # begins what is no list of names, though commas stand in it
 
 
 def apply(
@@ -76,11 +78,12 @@ def apply(
     for begin, end in spans:
         value = written(begin, end)
         if not value or (rule.check is not None and not rule.check(value)):
-            continue
-        if rule.text:
+            return
+        if rule.text and rule.text != WHOLE:
             text = " ".join(rule.text.format(v=value, **told).split())
         else:
-            text = written(start, _until(grammar.clause_end, sentence, max(end, match.end()), len(sentence), WORDS))
+            end = max(end, match.end())
+            text = written(start, _until(grammar.clause_end, sentence, end, len(sentence), WORDS) if rule.text else end)
         slot = " ".join(rule.slot.format(**told).lower().split())
         yield Finding(rule.kind, slot, value, text, rule.single, rule.ends)
 
@@ -90,7 +93,7 @@ _WORD: Final = re.compile(r"\S+")
 
 
 def _values(style: str, text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
-    if style == "clause":
+    if style == "clause" or (style == "list" and grammar.whole and grammar.whole.match(text, start)):
         yield start, _until(grammar.clause_end, text, start, stop, WORDS)
         return
     if style == "name":

@@ -43,8 +43,8 @@ _AR_LABEL: Final = re.compile(
 )
 _AR_SHOULD: Final = re.compile(
     r"(?:و|ف)?(?:يجب|ينبغي|لازم|أريد|اريد|أبغى|ابغى|أبي|ابي|نريد|المطلوب|من المفترض|أرغب|لا بد)(?: في)?(?: من)?(?: أن| ان)? ?"
-    r"(?:(?:ال)?\w+ ){0,2}?(?:ت|ي|ن)?(?:حتوي|تضمن|شمل|تكون|كون|ضم|نقسم|قسم|بدأ|بدا|ختتم)(?: (?:ال)?\w+){0,2}?"
-    r"(?: (?:على|علي|من|إلى|الى|في|ب))? (?P<list>.{3,400})"
+    r"(?:(?:ال)?\w+ ){0,2}?(?:ت|ي|ن)?(?:حتوي|تضمن|شمل|تكون|كون|ضم|نقسم|قسم|بدأ|بدا|ختتم)"
+    r"(?:(?: [\u0620-\u064a]+){0,3}? (?:على|علي|من|إلى|الى))? (?:(?:ال)?(?:أقسام|اقسام|فصول|أجزاء|عناصر|محاور|أبواب)(?: التالية| الآتية)?:? )?(?P<list>.{3,400})"
 )
 _AR_DOCUMENT: Final = re.compile(
     r"وثيق|مستند|تقرير|ورق[ةه]|بحث|رسال[ةه]|عرض|مذكر|كتاب|موقع|صفح|مقال|دراس|خط[ةه]|قسم|أقسام|اقسام|فصل|فصول|شرائح|ملخص|دليل|نشر[ةه]"
@@ -52,9 +52,17 @@ _AR_DOCUMENT: Final = re.compile(
 _AR_PLACE: Final = re.compile(
     r"(?:ضع|ضعي|حط|اجعل|خل|خلي|أضف|اضف|انقل) (?P<list>(?:المراجع|المصادر|الخاتمة|الملخص|الملاحق|الفهرس|الجداول|الرسوم|المقدمة|الهوامش|جدول المحتويات)\b.{2,120})"
 )
-_JOINT: Final = re.compile(r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>|/|\|) | و(?=[\u0620-\u064a]{3,})")
-_STOP: Final = re.compile(r"[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b", re.IGNORECASE)
-_LEAD: Final = re.compile(r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only) |[:\d.]+ ", re.IGNORECASE)
+_JOINT: Final = re.compile(
+    r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>|/|\|) | ?\b\d{1,2}[.)] | و(?=[\u0620-\u064a]{3,})"
+)
+_STOP: Final = re.compile(
+    r"[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b",
+    re.IGNORECASE,
+)
+_LEAD: Final = re.compile(
+    r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only|أقسام|اقسام) |لل(?=[\u0620-\u064a]{3})|[:\d.]+ ",
+    re.IGNORECASE,
+)
 _EDGES: Final = " .,;:!?،؛؟\"'“”()[]*-–—"
 
 
@@ -98,7 +106,9 @@ def _arabic(text: str) -> re.Match[str] | None:
 
 def _several(listed: str) -> bool:
     """Two parts at least, or a size: "two pages"."""
-    return len(_items(listed)) > 1 or re.search(rf"\b(?:\w+ pages?|one-\w+|{_PARTS})\b", listed, re.IGNORECASE) is not None
+    return (
+        len(_items(listed)) > 1 or re.search(rf"\b(?:\w+ pages?|one-\w+|{_PARTS})\b", listed, re.IGNORECASE) is not None
+    )
 
 
 def _items(listed: str) -> list[str]:
@@ -115,7 +125,9 @@ def _items(listed: str) -> list[str]:
 def _slot(part: str, text: str) -> str:
     part = part.lower()
     for name in ("chapter", "slide", "column", "field", "page", "agenda"):
-        if name in part or (not part and re.search(rf"\b{name}s?\b", text, re.IGNORECASE) and name in ("slide", "chapter", "column")):
+        if name in part or (
+            not part and re.search(rf"\b{name}s?\b", text, re.IGNORECASE) and name in ("slide", "chapter", "column")
+        ):
             return name + ("" if name == "agenda" else "s")
     for name, slot in (("فصول", "chapters"), ("شرائح", "slides"), ("أعمدة", "columns")):
         if name in part:

@@ -65,25 +65,41 @@ _PASTED: Final = re.compile(
     r"|(?:ترجم|لخص|صحح|أعد صياغة|اعد صياغة|هذا نص|إليك نص|راجع)[^:]{0,80}:$",
     re.IGNORECASE,
 )
-_QUOTED: Final = re.compile(r"[\"“«](?=(?:[^\"“”«»\s]{1,60}\s){3})[^\"“”«»]{1,600}[\"”»]")
+_QUOTED: Final = re.compile(r"[\"“«]([^\"“”«»]{1,600})[\"”»]")
+_SPOKEN: Final = re.compile(r"\b(?:I|I'm|I've|my|me|we|our|you|your)\b|[\u0620-\u064a]", re.IGNORECASE)
 _SIGNS: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": None, "*": None, "\u200b": None, "\ufeff": None})
-_END: Final = re.compile(r"(?<=[.!?؟…۔])[\"'”’)\]]{0,3}\s|(?<=[。！？])|\s(?=[\U0001f300-\U0001faff])|(?<=[\U0001f300-\U0001faff])\s")
-_ABBREVIATION: Final = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|No|vs|approx|Nr|Sr|Jr|Eng)|(?:^|\s)(?:[A-HJ-Z]|د|م|أ|ا))\.$"
+_END: Final = re.compile(
+    r"(?<=[.!?؟…۔])[\"'”’)\]]{0,3}\s|(?<=[。！？])|\s(?=[\U0001f300-\U0001faff])|(?<=[\U0001f300-\U0001faff])\s"
 )
+_ABBREVIATION: Final = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|No|vs|approx|Nr|Sr|Jr|Eng)|(?:^|[A-Z][\w.]{0,15} )[A-HJ-Z]|(?:^|\s)(?:د|م|أ|ا))\.$"
+)
+_NUMBERED: Final = re.compile(r": ?1[.)] ")  # a list within a line
+_NUMBER: Final = re.compile(r"(?:^|[\s:])\d{1,2}\.$")
 _SHORT: Final = re.compile(r"\b(?:e\.g|i\.e|a\.m|p\.m|U\.S|etc)\.$")
 
 
 def _plain(line: str) -> str:
     """Without marks of layout, and without what is quoted at length."""
-    return " ".join(_QUOTED.sub(" “…” ", line.translate(_SIGNS)[:READ]).replace("__", "").lstrip("# ").split())
+    return " ".join(_QUOTED.sub(_title, line.translate(_SIGNS)[:READ]).replace("__", "").lstrip("# ").split())
+
+
+def _title(quoted: re.Match[str]) -> str:
+    """A title stays; what someone says goes."""
+    words = len(quoted[1].split())
+    return quoted[0] if words < 3 or (words < 9 and not _SPOKEN.search(quoted[1])) else " “…” "
 
 
 def _split(line: str) -> Iterator[str]:
     start = 0
+    numbered = _NUMBERED.search(line) is not None
     for end in _END.finditer(line):
         piece = line[start : end.start()]
-        if _ABBREVIATION.search(piece[-8:]) or (_SHORT.search(piece[-8:]) and line[end.end() : end.end() + 1].islower()):
+        if numbered and _NUMBER.search(piece[-4:]):
+            continue
+        if _ABBREVIATION.search(piece[-20:]) or (
+            _SHORT.search(piece[-8:]) and line[end.end() : end.end() + 1].islower()
+        ):
             continue
         if piece.strip():
             yield piece.strip()

@@ -23,8 +23,6 @@ _CHOICES: Final = {
     "project tool": "jira trello asana linear notion",
     "licence": "mit apache gpl agpl bsd",
     "citation style": "apa mla chicago harvard ieee vancouver",
-    "day": "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays "
-    "الاحد الاثنين الثلاثاء الاربعاء الخميس الجمعه السبت",
 }
 _TOPICS: Final = {word: slot for slot, words in _CHOICES.items() for word in words.split()}
 _WORD: Final = re.compile(r"[\w+#.]*[\w+#]")
@@ -38,11 +36,26 @@ _NAMED: Final = re.compile(
 )
 
 
+_EVENTS: Final = re.compile(
+    r"\b(?P<x>launch|release|meeting|wedding|trip|submission|kick-?off|demo|conference|party|interview|workshop|review|move"
+    r"|deadline|go-live|call|event|exam)|(?P<y>اجتماع|اطلاق|عرس|زفاف|موتمر|حفل|رحله|تسليم|عرض|مقابله|ورشه|افتتاح|تدشين)",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(
+    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october"
+    r"|november|december|q[1-4]|next (?:week|month|year)|(?:spring|summer|autumn|winter))\b|\b\d{1,2}(?:st|nd|rd|th)?\b"
+    r"|(?:يناير|فبراير|مارس|ابريل|مايو|يونيو|يوليو|اغسطس|سبتمبر|اكتوبر|نوفمبر|ديسمبر|احد|اثنين|ثلاثاء|اربعاء|خميس|جمعه|سبت)\b",
+    re.IGNORECASE,
+)
+
+
 def topic(value: str) -> str:
     """The slot of a decision, "" if it cannot be told."""
     for word in _WORD.findall(value.lower())[:12]:
         if word in _TOPICS:
             return _TOPICS[word]
+    if _DATE.search(value) and (event := _EVENTS.search(value)):
+        return f"{event[0].lower()} date"
     purpose = _PURPOSE.search(value)
     if purpose:
         return purpose["x"].lower()

@@ -14,7 +14,9 @@ HEAD: Final = 48_000  # characters of a message that are read from its start; no
 TAIL: Final = 16_000  # and from its end
 LONG: Final = 400  # characters without an end of a sentence; cut at a pause, or at a space
 
-_FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,32})[^\n]*\n(?:.*?^ {0,3}\1[`~]*[ \t]*$|.*)", re.M | re.S)
+_FENCE: Final = re.compile(
+    r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,32})[^\n]*\n(?:.*?^ {0,3}\1[`~]*[ \t]*$|.*)", re.M | re.S
+)
 _LEAD_IN: Final = re.compile(r":\s*\n\[(?=[^\]\n]{0,40}code\])")
 _IMAGE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\s]{1,2000}\)")
 _LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\([^)\s]{1,2000}\)")
@@ -25,6 +27,13 @@ _RULE: Final = re.compile(r"^[ \t]*[-=_*|:+ \t]{3,}$", re.M)
 # Transcripts write "that 's" and "No , I haven ' t .".
 _SPACED: Final = re.compile(r"(?<=[^\W\d_]) ?(['’]) ?(s|t|m|d|ve|re|ll)\b(?!['’])", re.I)
 _GAP: Final = re.compile(r" +(?=[,;:!?%](?:\s|$)|\.(?:\s|$)|n't\b)")
+# Sounds of thinking and words said twice. "um" is a word in other languages, and "had had" and "no, no" mean something.
+_HALTING: Final = re.compile(
+    r"(?<![\w'-])(?:(?:um+|uh+|uhm+|erm+|hmm+|mm+)(?![\w'-])[,.]?\s*"
+    r"|(i|you|he|she|it|we|they|the|a|an|to|of|in|on|for|with|and|or|but|so|if|is|are|was|my|your|this|i'm|it's)\s(?=\1\s))",
+    re.I,
+)
+_ENGLISH: Final = re.compile(r"\b(?:the|and|you|it|of|this|that|have|it's|i'm|yeah)\b", re.I)
 
 _ABBREVIATIONS: Final = (
     r"(?<!\bMr)(?<!\bMs)(?<!\bDr)(?<!\bSt)(?<!\bMrs)(?<!\bProf)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)(?<!\bapprox)(?<!\bNo)"
@@ -57,7 +66,8 @@ def tidy(text: str) -> str:
     text = _SPACE.sub(" ", text).strip()
     if "'" in text or "’" in text:
         text = _SPACED.sub(lambda found: found[1] + found[2].lower(), text)
-    return _GAP.sub("", text)
+    text = _GAP.sub("", text)
+    return _HALTING.sub("", text).strip() if _HALTING.search(text) and _ENGLISH.search(text) else text
 
 
 def shorten(text: str, fits: Callable[[str], bool]) -> str:

@@ -94,7 +94,9 @@ class Weights(NamedTuple):
     short: float = 4.8
     end: float = 0.122
     intent: float = 0.623
-    plain: float = 1.0
+    common: float = 0.2
+    damp: float = 2.0
+    spare: float = 0.1
 
 
 WEIGHTS = Weights()
@@ -102,7 +104,9 @@ WEIGHTS = Weights()
 _ASKED: Final = re.compile(r"[?？؟;]\W*$")
 _ASKED_PLAIN: Final = re.compile(r"[?？؟]\W*$")
 _FACT: Final = re.compile(r"\d+(?:[.,:]\d+)*|(?<=[a-z,;] )[A-Z][\w'-]+")
-_OWN: Final = re.compile(r"\b(?:i|i'm|i've|i'll|my|me|mine)\b|أنا|عندي|لدي|我|私|\b(?:ich|mein|je|mon|ma|yo|mi)\b", re.I)
+_OWN: Final = re.compile(
+    r"\b(?:i|i'm|i've|i'll|my|me|mine)\b|أنا|عندي|لدي|我|私|\b(?:ich|mein|je|mon|ma|yo|mi)\b", re.I
+)
 _SMALL_TALK: Final = re.compile(
     r"\b(?:hello|hi|hey|bye|goodbye|good-bye|thanks?|thank you|welcome|good (?:morning|afternoon|evening|night|luck)"
     r"|how are you|how do you do|see you|nice to|take care|you're right|sounds (?:good|great)|no problem|excuse me"
@@ -214,10 +218,16 @@ def _weighed(units: Sequence[_Unit], lines: Sequence[_Line], *, first: bool) -> 
     w = WEIGHTS
     spread = Counter(concept for at in _by_line(units) for concept in at)
     count = len(lines)
-    worth = {c: n**w.frequency * log(1 + count / n) ** w.rarity for c, n in spread.items()}
+    usual = w.common * max(count, 40)
+    worth = {
+        c: n**w.frequency * log(1 + count / n) ** w.rarity / (1 + (n / usual) ** w.damp) for c, n in spread.items()
+    }
     bases = [sum(worth[c] for c in unit.concepts) / (len(unit.concepts) + 3) ** w.size for unit in units]
     mean = sum(bases) / len(bases) or 1.0
-    return [(base / mean * _merit(unit, lines[unit.line], first=first, back=count - 1 - unit.line), unit) for base, unit in zip(bases, units)]
+    return [
+        (base / mean * _merit(unit, lines[unit.line], first=first, back=count - 1 - unit.line), unit)
+        for base, unit in zip(bases, units)
+    ]
 
 
 def _by_line(units: Sequence[_Unit]) -> Iterator[frozenset[str]]:
@@ -280,7 +290,7 @@ class _Choice:
                 if costs[id(c)] > room:
                     continue
                 known = len(c.concepts & self._covered) / len(c.concepts) if c.concepts else 0.5
-                gain = c.statement.weight * (1 - w.novelty * known) / costs[id(c)] ** w.cost
+                gain = c.statement.weight * (1 - w.novelty * known) / (costs[id(c)] / length.most + w.spare) ** w.cost
                 if gain > value:
                     best, value = c, gain
             if best is None:

@@ -6,13 +6,16 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
+from recollect.core import analysis
 from recollect.core.brief import Brief, CorruptBrief
-from recollect.core.models import Principal
+from recollect.core.models import Hit, Principal
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 64
+BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
+TOLD: Final = 3  # statements of a brief that a hit quotes
 
 
 class LatestBriefs:
@@ -38,3 +41,18 @@ class LatestBriefs:
         self._known.move_to_end(place)
         brief = self._known[place][1]
         return brief, ("summarizer",) if brief is not None and brief.degraded else ()
+
+
+def hit_of(brief: Brief, question: str) -> Hit | None:
+    """What a brief says to a question: the statements that have most of its words, if it has half of them."""
+    asked = set(analysis.words(question))
+    if not asked:
+        return None
+    shared = [asked.intersection(analysis.words(one.text)) for one in brief.statements]
+    covered = len(set().union(*shared)) / len(asked)
+    if covered < BEARS:
+        return None
+    best = sorted(range(len(shared)), key=lambda place: (-len(shared[place]), place))[:TOLD]
+    text = " ".join(brief.statements[place].text for place in sorted(best) if shared[place])
+    why = {"bm25": round(covered, 4)}
+    return Hit(None, brief.conversation, None, "assistant", text, brief.created_at, covered, "brief", why)

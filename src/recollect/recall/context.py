@@ -31,6 +31,7 @@ SMALL_SHARE: Final = 0.9  # of what system prompt and question leave, for recall
 SMALL_DATA: Final = 0.04  # of it for the ledger, and none for the narrative
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
+FRAME: Final = 40  # tokens of the fence itself, about
 LEFT_OUT: Final = 20  # things left out that `explain` names, of each kind
 
 
@@ -55,7 +56,7 @@ class Ingredients:
     why: Callable[[int], dict[str, float]]
     zone: str
     brief: Brief | None = None
-    scored: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
+    liked: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
 
     @property
@@ -246,16 +247,16 @@ def _brief(
     brief = given.brief
     if brief is None:
         return _Brief()
-    ranked = important.weigh(brief.entries, given.question, given.scored)
+    ranked = important.weigh(brief.entries, given.question, given.liked)
     if budget <= SMALL:
         cap = min(int(left * SMALL_DATA), limits.brief)
-        return _with_entries(ranked, cap, tokenizer)
+        return _with_entries(ranked, cap, important.WORTH_A_LITTLE_ROOM, tokenizer)
     turns = turns_of(given.newest)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
-    told = _with_entries(ranked, int(cap * DATA_SHARE), tokenizer)
+    told = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
     rest = cap - told.tokens(count) - tokenizer.count("\n".join(fence.background("")))
-    statements = important.fitting(brief, rest - (0 if told.data else 40), tokenizer.count)
+    statements = important.fitting(brief, rest - (0 if told.data else FRAME), tokenizer.count)
     found = _Brief(told.data, statements, told.data_left_out, len(brief.statements) - len(statements))
     while found.statements and found.tokens(count) > cap:  # an estimate was too low
         kept = found.statements[:-1]
@@ -263,13 +264,13 @@ def _brief(
     return found
 
 
-def _with_entries(ranked: Sequence[Worthy], cap: int, tokenizer: Tokenizer) -> _Brief:
-    """The entries that fit, best first; and the heading must fit too."""
-    left = cap - tokenizer.count(fence.fenced([fence.DATA]))
+def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: Tokenizer) -> _Brief:
+    """The entries that are worth it and fit, best first; and the heading must fit too."""
+    left = cap - tokenizer.count(fence.DATA + "\n")
     data, others = [], []
     for one in ranked:
         tokens = tokenizer.count(fence.bullet(one.text) + "\n")
-        if tokens <= left:
+        if one.worth >= worth and tokens <= left:
             left -= tokens
             data.append(one)
         else:

@@ -1,7 +1,7 @@
 """The fence around what was stored: data below the system prompt, which no stored text can close or imitate.
 
-Between the tags every line that begins in the first column is ours: a heading, a bullet, a speaker. Stored text begins
-after it, and its further lines are indented by one blank. So the block can be read back, item by item.
+Between the tags a line that begins like a heading, a bullet or a speaker is ours. Stored text begins after it; a
+further line of it that looks like one of ours is indented by a blank. So the block can be read back, item by item.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _TAG: Final = r"\s*/?\s*memory"
 _QUOTE: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
+# What our lines begin with. A blank before it says that it is not ours; one of several blanks was added by us.
+_OURS: Final = re.compile(r"\[|- |… |BACKGROUND – |[^:\s][^:\n]{0,79}: ")
+_LIKE_OURS: Final = re.compile(rf"^(?= *(?:{_OURS.pattern}))", re.MULTILINE)
+_LIKE_OURS_INDENTED: Final = re.compile(rf"^ (?= *(?:{_OURS.pattern}))", re.MULTILINE)
 _ROLE_LINE: Final = re.compile(rf"^(?=(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -49,7 +53,9 @@ def in_turn(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    return quoted(text).replace("\n", "\n ")
+    """Stored text that begins behind something of ours."""
+    first, newline, others = quoted(text).partition("\n")
+    return first + newline + _LIKE_OURS.sub(" ", others)
 
 
 def speaker(message: Message) -> str:
@@ -89,7 +95,7 @@ def bullet(text: str) -> str:
 
 def background(text: str) -> list[str]:
     """The narrative of a brief, below its headings."""
-    return [SUMMARY, f"{BACKGROUND}\n {_indented(text)}"]
+    return [SUMMARY, f"{BACKGROUND} {_indented(text)}"]
 
 
 def heading(message: Message, zone: str, here: str) -> Heading:
@@ -119,17 +125,16 @@ def parse(block: str) -> list[Read]:
         raise ValueError("this is not a fenced block")
     joined: list[str] = []
     for one in lines[2:-1]:
-        if one.startswith(" ") and joined:
-            joined[-1] += f"\n{one[1:]}"
-        else:
+        if _OURS.match(one) or not joined:
             joined.append(one)
+        else:
+            joined[-1] += f"\n{_LIKE_OURS_INDENTED.sub('', one)}"
     part, found = "recall", list[Read]()
     for one in joined:
-        first, _, rest = one.partition("\n")
-        if first in _SECTIONS:
-            part = _SECTIONS[first]
-        elif part == "summary" and first == BACKGROUND:
-            found.append(Read(part, "", unquoted(rest)))
+        if one in _SECTIONS:
+            part = _SECTIONS[one]
+        elif part == "summary" and one.startswith(f"{BACKGROUND} "):
+            found.append(Read(part, "", unquoted(one[len(BACKGROUND) + 1 :])))
         elif one.startswith("- ") and part == "data":
             found.append(Read(part, "", unquoted(one[2:])))
         elif one.startswith(_MORE):

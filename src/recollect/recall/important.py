@@ -16,7 +16,7 @@ from recollect.core.ledger import Entry
 from recollect.core.summarise import Length, Statement, narrative, summarise
 from recollect.recall import fence
 
-# What an entry is worth before anything is asked. Entities and links alone say little; they come when asked for.
+# What an entry is worth before anything is asked. Names alone say nothing and are not told; links, if asked for.
 _WORTH: Final = {
     ledger.PREFERENCE: 0.35,
     ledger.DECISION: 0.3,
@@ -25,14 +25,17 @@ _WORTH: Final = {
     ledger.QUESTION: 0.2,
     ledger.STRUCTURE: 0.2,
     ledger.URL: 0.1,
-    ledger.ENTITY: 0.0,
 }
 # Slots that matter whatever is asked.
 STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability", "instruction", "answer style"))
 _ALWAYS: Final = 1.0
 _ASKED: Final = 1.0  # what it is worth that all words of the question stand in an entry,
-_SCORED: Final = 0.5  # and that its message is the best that recall found
+_LIKED: Final = 0.5  # and that its message is the best that recall found
 _FRESH: Final = 0.1  # and that it is the newest
+
+
+WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
+WORTH_A_LITTLE_ROOM: Final = 0.9  # what it takes in a small budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +47,19 @@ class Worthy:
     text: str
 
 
-def weigh(entries: Sequence[Entry], question: str, score: Callable[[int], float]) -> list[Worthy]:
-    """The entries that hold, best first. `score` gives 0 to 1 for the seq of a message, by how well recall liked it."""
+def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]) -> list[Worthy]:
+    """The entries that hold, best first. `liked` gives 0 to 1 for the seq of a message, by how well recall liked it."""
     asked = set(analysis.words(question))
-    held = [entry for entry in entries if entry.holds]
+    held = [entry for entry in entries if entry.holds and entry.kind in _WORTH]
     found = []
     for place, entry in enumerate(held):
-        worth = _WORTH.get(entry.kind, 0.0) + _FRESH * (place + 1) / len(held)
+        worth = _WORTH[entry.kind] + _FRESH * (place + 1) / len(held)
         if entry.slot in STANDING and entry.trust == "typed":
             worth += _ALWAYS
         if asked:
             words = set(analysis.words(f"{entry.slot} {entry.text} {entry.value}"))
             worth += _ASKED * len(asked & words) / len(asked)
-        worth += _SCORED * score(entry.seq)
+        worth += _LIKED * liked(entry.seq)
         found.append(Worthy(entry, worth, told(entry)))
     return sorted(found, key=lambda one: -one.worth)
 
@@ -80,8 +83,8 @@ def lines(chosen: Sequence[Worthy], statements: Sequence[Statement]) -> list[str
     """What stands in the fence of entries and narrative, in the order of time."""
     found: list[str] = []
     if chosen:
-        ordered = sorted(chosen, key=lambda one: (one.entry.seq, one.text))
-        found += [fence.DATA, *(fence.bullet(one.text) for one in ordered)]
+        ordered = sorted(chosen, key=lambda one: one.entry.seq)
+        found += [fence.DATA, *(fence.bullet(text) for text in dict.fromkeys(one.text for one in ordered))]
     if statements:
         found += fence.background(narrative(statements))
     return found

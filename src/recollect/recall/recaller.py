@@ -14,16 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.core import times
-from recollect.core.brief import Brief
 from recollect.core.errors import RecollectError
-from recollect.core.models import Context, Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
-from recollect.core.protocols import Clock, Tokenizer
-from recollect.core.turns import paired
+from recollect.core.models import Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
+from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
-from recollect.providers.tokenizer import count_message
 from recollect.recall import scoring
-from recollect.recall.briefs import LatestBriefs
-from recollect.recall.context import Ingredients, Limits, build
+from recollect.recall.briefs import LatestBriefs, hit_of
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
@@ -41,10 +37,6 @@ HERE: Final = 0.2  # what a message is worth more if it stands in the conversati
 OLD: Final = timedelta(days=7)  # silence after which "last week" may mean the end of the conversation
 TURN: Final = 3  # neighbours of a hit at most
 WITHIN: Final = 200  # hits that are looked at to fill a budget
-INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
-NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
-CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
-TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
 ALIKE: Final = 0.6  # nearness of two questions that are alike
 THREAD: Final = 5000  # messages; larger scopes are compared on a thread
 
@@ -83,7 +75,7 @@ class Recaller:
     def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, settings: Callable[[], Settings]) -> None:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
-        self._briefs = LatestBriefs(store)
+        self.briefs = LatestBriefs(store)
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
@@ -141,64 +133,14 @@ class Recaller:
         most = limit if budget is None else min(limit, WITHIN)
         found = await self.find(principal, text, conversation=conversation, at=at, since=since, until=until, most=most)
         hits = await self._hits(principal, found, most)
+        if conversation is not None and limit:
+            brief, _ = await self.briefs.get(principal, conversation)
+            hits += [] if brief is None else [one for one in [hit_of(brief, text)] if one is not None]
         used = None
         if budget is not None and count is not None:
             hits, used = _within(hits, budget, count)
         found.watch.lap("fetch")
-        return Recalled(tuple(hits), self._metrics(found, hits, conversation, used), found.degraded)
-
-    async def context(
-        self,
-        principal: Principal,
-        conversation: str,
-        text: str,
-        *,
-        system_prompt: str | None,
-        budget: int,
-        tokenizer: Tokenizer,
-        at: datetime | None = None,
-    ) -> tuple[Context, JsonObject]:
-        """The prompt for a question, and how recall fared for it."""
-        settings = self._settings()
-        newest = await self._newest_turns(principal, conversation)
-        stored: int | None = None  # the question itself, if it is stored already
-        if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
-            stored = newest[-1].seq
-            newest = newest[:-1]
-        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
-        found = await self.find(principal, text, conversation=conversation, at=at, most=most)
-        wanted = [
-            int(index)
-            for index in found.ranked
-            if stored is None or not _is_at(found.scope, int(index), conversation, stored)
-        ]
-        messages = await self.texts(principal, found.scope, wanted)
-        brief, degraded = await self._briefs.get(principal, conversation)
-        found = replace(found, degraded=(*found.degraded, *degraded))
-        found.watch.lap("fetch")
-        zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
-        settled = (brief, settings, budget, tokenizer)
-        size = sum(len(message.content) for message in (*messages.values(), *newest))
-        if size < INLINE_SIZE:
-            context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
-        else:
-            context = await asyncio.to_thread(
-                _build, found, messages, newest, text, system_prompt, conversation, zones, *settled
-            )
-        found.watch.lap("build")
-        metrics = self._metrics(found, (), conversation, context.tokens)
-        recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
-        metrics["hits"] = sum(len(part["items"]) for part in recalled)
-        metrics["budget"] = budget
-        return context, metrics
-
-    async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
-        """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
-        newest = await self._store.history(principal, conversation, limit=NEWEST)
-        begins = [place for place, message in enumerate(newest) if message.role == "user"]
-        if len(newest) == NEWEST and begins:
-            newest = newest[begins[0] :]
-        return paired(newest)
+        return Recalled(tuple(hits), self.metrics(found, hits, conversation, used), found.degraded)
 
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
@@ -296,7 +238,7 @@ class Recaller:
         stored = await self._store.messages_at(principal, places)
         return {index: stored[place] for index, place in zip(indices, places, strict=True) if place in stored}
 
-    def _metrics(self, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None) -> JsonObject:
+    def metrics(self, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None) -> JsonObject:
         settings = self._settings()
         return {
             "sources": _sources(found, hits, conversation),
@@ -313,54 +255,6 @@ class Recaller:
             "tokens": used,
             "degraded": list(found.degraded),
         }
-
-
-def _build(
-    found: Found,
-    messages: Mapping[int, Message],
-    newest: Sequence[Message],
-    text: str,
-    system_prompt: str | None,
-    conversation: str,
-    zones: Sequence[str],
-    brief: Brief | None,
-    settings: Settings,
-    budget: int,
-    tokenizer: Tokenizer,
-) -> Context:
-    given = Ingredients(
-        conversation,
-        text,
-        system_prompt,
-        newest,
-        items_of(found, messages, passages_too=settings.rag_chunking),
-        found.scores.why,
-        zones[0] if zones else "UTC",
-        brief,
-        _scored(found, conversation) if brief is not None else lambda _: 0.0,
-        found.degraded,
-    )
-    return build(
-        given,
-        budget=budget,
-        limits=Limits(settings.memory_k_raw_turns, settings.rag_token_budget, settings.memory_brief_token_budget),
-        tokenizer=tokenizer,
-        count=lambda message: count_message(message, tokenizer),
-    )
-
-
-def _scored(found: Found, conversation: str) -> Callable[[int], float]:
-    """How well recall liked the messages of a conversation, by their seq: 1 for the best of all, 0 for what it left."""
-    scope = found.scope
-    best = float(found.total[found.ranked[0]]) if len(found.ranked) else 0.0
-    if best <= 0:
-        return lambda _: 0.0
-    scores = {
-        int(scope.seqs[index]): float(found.total[index]) / best
-        for index in map(int, found.ranked)
-        if scope.conversations[int(scope.keys[index])]["name"] == conversation
-    }
-    return lambda seq: max(0.0, scores.get(seq, 0.0))
 
 
 class Passages:
@@ -408,10 +302,6 @@ def _similar(message: Message, answer: Message | None, near: float, now: datetim
         similarity=round(near, 4),
         answer=answer.content if answer is not None and answer.role == "assistant" else None,
     )
-
-
-def _is_at(scope: Scope, index: int, conversation: str, seq: int | None) -> bool:
-    return int(scope.seqs[index]) == seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
 
 
 def _in_time(scope: Scope, since: datetime | None, until: datetime | None) -> NDArray[np.bool_]:
@@ -491,6 +381,6 @@ def _sources(found: Found, hits: Sequence[Hit], conversation: str | None) -> Jso
         "lexical": sum("bm25" in hit.why for hit in hits),
         "code": sum("code" in hit.why for hit in hits),
         "dates": sum("date" in hit.why for hit in hits),
-        "summaries": 0,
+        "summaries": sum(hit.kind == "brief" for hit in hits),
         "profile": 0,
     }

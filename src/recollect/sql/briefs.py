@@ -36,6 +36,7 @@ class Standing:
     version: int
     through_seq: int
     messages: int
+    tokens: int
     mark: tuple[int, int, int]
 
 
@@ -99,6 +100,7 @@ class Briefs:
                 version=version,
                 through=through,
                 messages=before.messages + count,
+                tokens=body.tokens,
                 now=times.to_micros(now),
                 model=body.model_used,
                 body=to_json(brief.to_stored(body)),
@@ -155,7 +157,9 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
 def _standing(row: Row) -> Standing:
     version, through = row["version"] or 0, row["through_seq"] or 0
     mark = (version, through, row["created_at"] or 0)
-    return Standing(row["key"], row["zone"], row["last_seq"], version, through, row["messages"] or 0, mark)
+    return Standing(
+        row["key"], row["zone"], row["last_seq"], version, through, row["messages"] or 0, row["tokens"] or 0, mark
+    )
 
 
 def _to_brief(row: Row, entries: Sequence[Row], conversation: str) -> Brief:

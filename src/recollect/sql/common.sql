@@ -308,17 +308,17 @@ DELETE FROM recalls WHERE at < :before;
 -- Briefs.
 
 -- name: brief_standing
-SELECT c.key, c.zone, c.last_seq, b.version, b.through_seq, b.messages, b.created_at
+SELECT c.key, c.zone, c.last_seq, b.version, b.through_seq, b.messages, b.tokens, b.created_at
 FROM conversations c LEFT JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation ORDER BY b.version DESC LIMIT 1;
 
 -- name: get_brief
-SELECT b.conversation_key AS key, b.version, b.through_seq, b.messages, b.created_at, b.model, b.body
+SELECT b.conversation_key AS key, b.version, b.through_seq, b.messages, b.tokens, b.created_at, b.model, b.body
 FROM conversations c JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation AND b.version <= :version ORDER BY b.version DESC LIMIT 1;
 
 -- name: brief_versions
-SELECT b.version, b.through_seq, b.messages, b.created_at, b.model
+SELECT b.version, b.through_seq, b.messages, b.tokens, b.created_at, b.model
 FROM conversations c JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation ORDER BY b.version;
 
@@ -339,8 +339,8 @@ WHERE c.person = :person AND c.name = :conversation AND m.seq > :after ORDER BY 
 SELECT count(*) AS n FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through;
 
 -- name: insert_brief
-INSERT INTO briefs (conversation_key, version, through_seq, messages, created_at, model, body)
-VALUES (:key, :version, :through, :messages, :now, :model, :body);
+INSERT INTO briefs (conversation_key, version, through_seq, messages, tokens, created_at, model, body)
+VALUES (:key, :version, :through, :messages, :tokens, :now, :model, :body);
 
 -- name: insert_brief_entry
 INSERT INTO brief_entries (conversation_key, number, version, entry, ended_version, ended_at)

@@ -6,6 +6,7 @@ CREATE TABLE briefs (
     version          BIGINT NOT NULL,
     through_seq      BIGINT NOT NULL,    -- covers everything up to here
     messages         BIGINT NOT NULL,    -- how many that are
+    tokens           BIGINT NOT NULL,    -- what it costs in a prompt, about
     created_at       BIGINT NOT NULL,
     model            TEXT   NOT NULL,
     body             TEXT   NOT NULL,    -- JSON: statements with their sources, the record

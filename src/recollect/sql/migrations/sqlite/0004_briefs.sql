@@ -6,6 +6,7 @@ CREATE TABLE briefs (
     version          INTEGER NOT NULL,
     through_seq      INTEGER NOT NULL,    -- covers everything up to here
     messages         INTEGER NOT NULL,    -- how many that are
+    tokens           INTEGER NOT NULL,    -- what it costs in a prompt, about
     created_at       INTEGER NOT NULL,
     model            TEXT    NOT NULL,
     body             TEXT    NOT NULL,    -- JSON: statements with their sources, the record

@@ -1,0 +1,217 @@
+"""What a prompt costs and keeps at each budget, and what is left in the brief alone, on the public sets.
+
+    python -m bench.prompts [--data PATH] [--sets locomo lme_pool beam_100k] [--conversations N] [--plot FILE.svg]
+
+Prompts: tokens of the context against the whole history, and the evidence kept at 500, 1,000, 2,000 and 3,000 tokens.
+Survival: the share of questions whose evidence or answer still stands in the brief and the tail, without any recall;
+beside it, summaries of the same length by lead, TextRank, LexRank and LSA in place of the brief.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import data, summaries
+from bench.adapter import Adapter
+from bench.cache import CachedEmbedder
+from bench.chart import lines
+from bench.figures import Figures, mean, of_prompt, plain, stands_in, telling
+from bench.recall import CACHE, shown
+from recollect import Brief, Memory
+from recollect.core import ledger
+from recollect.core.models import Message
+from recollect.core.turns import turns_of
+from recollect.providers.tokenizer import count_tokens
+
+BUDGETS: Final = (500, 1000, 2000, 3000)
+TURNS: Final = 3  # of the tail
+NAMES: Final = {"locomo": "LoCoMo", "lme_pool": "LongMemEval", "beam_100k": "BEAM"}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Figures of every question of a set, and tokens of its conversations."""
+
+    prompts: list[Figures] = field(default_factory=list)
+    history: list[int] = field(default_factory=list)
+    survival: dict[str, list[Figures]] = field(default_factory=dict)
+    brief_tokens: list[int] = field(default_factory=list)
+
+
+def evaluate(conversations: Sequence[data.Conversation], embedder: CachedEmbedder, *, survival: bool) -> Outcome:
+    outcome, adapter = Outcome(), Adapter(embedder)
+    for conversation in conversations:
+        adapter.add(conversation.id, conversation.messages)
+        texts = {message["id"]: message["content"] for message in conversation.messages}
+        whole = sum(int(count_tokens(text)) for text in texts.values())
+        outcome.history.append(whole)
+        questions = [one for one in conversation.questions if one.category not in data.APART]
+        for question in questions:
+            outcome.prompts.append(prompt_figures(adapter.memory, conversation.id, question, texts, whole))
+        if survival:
+            note_survival(outcome, adapter.memory, conversation.id, questions, texts)
+    adapter.close()
+    return outcome
+
+
+def prompt_figures(
+    memory: Memory, conversation: str, question: data.Question, texts: Mapping[str, str], whole: int
+) -> Figures:
+    found: Figures = {}
+    evidence = [texts[one] for one in question.evidence]
+    for budget in BUDGETS:
+        made = memory.context(conversation, question.text, budget=budget)
+        found |= of_prompt(made.text, evidence, question.answer, budget, made.tokens)
+        found[f"tokens@{budget}"] = made.tokens
+        found[f"saved@{budget}"] = 1 - made.tokens / whole if whole else 0.0
+        for part in made.explain["parts"]:
+            found[f"{part['name']}@{budget}"] = part["tokens"]
+    return found
+
+
+# What the brief keeps by itself.
+
+
+def note_survival(
+    outcome: Outcome,
+    memory: Memory,
+    conversation: str,
+    questions: Sequence[data.Question],
+    texts: Mapping[str, str],
+) -> None:
+    brief = memory.brief(conversation)
+    if brief is None:
+        return
+    messages = memory.history(conversation)
+    tail = "\n".join(message.content for turn in turns_of(messages)[-TURNS:] for message in turn)
+    told = whole_brief(brief)
+    length = int(count_tokens(told))
+    outcome.brief_tokens.append(length)
+    older = [message for message in messages if message.seq <= brief.through_seq]
+    others = {"brief": told} | baselines(older, length)
+    for name, text in others.items():
+        rows = outcome.survival.setdefault(name, [])
+        rows += [survives(f"{text}\n{tail}", question, texts) for question in questions]
+
+
+def whole_brief(brief: Brief) -> str:
+    """Narrative and ledger, all of it."""
+    held = dict.fromkeys(ledger.told(entry) for entry in brief.entries if entry.holds and entry.kind != ledger.ENTITY)
+    return "\n".join((brief.narrative, *held))
+
+
+def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
+    """The same history, shortened to the same number of tokens by others."""
+    told = [f"{message.name or message.role}: {' '.join(message.content.split())}" for message in messages]
+    found = {"lead": within(told, tokens), "newest": within(told[::-1], tokens)}
+    for name, ranked in summaries.ranked_by_others(told).items():
+        found[name] = within(ranked, tokens)
+    return found
+
+
+def within(texts: Sequence[str], tokens: int) -> str:
+    """The first of these texts, as many as fit."""
+    left, kept = tokens, []
+    for text in texts:
+        cost = int(count_tokens(text)) + 1
+        if cost > left:
+            break
+        left -= cost
+        kept.append(text)
+    return "\n".join(kept)
+
+
+def survives(text: str, question: data.Question, texts: Mapping[str, str]) -> Figures:
+    """Whether a question can still be answered: its evidence stands there, or the answer does; and what of its words."""
+    flat, words = plain(text), telling(text)
+    evidence = [texts[one] for one in question.evidence]
+    needed = telling(question.answer) & set().union(*map(telling, evidence)) if evidence else set()
+    answer = plain(question.answer)
+    stands = all(stands_in(plain(one), flat) for one in evidence) if evidence else False
+    found = {"survives": float(stands or (bool(answer) and f" {answer} " in f" {flat} "))}
+    if needed:
+        found["words"] = len(needed & words) / len(needed)
+    return found
+
+
+# Showing it.
+
+
+def prompts_table(outcomes: Mapping[str, Outcome]) -> Table:
+    table = Table(title="prompts: tokens, and evidence kept", title_justify="left")
+    for column in ("set", "history", "budget", "tokens", "saved", "kept", "all evidence", "where the tokens go"):
+        table.add_column(column, justify="left" if column in ("set", "where the tokens go") else "right")
+    for name, outcome in outcomes.items():
+        history = sum(outcome.history) / len(outcome.history)
+        for place, budget in enumerate(BUDGETS):
+            rows = outcome.prompts
+            parts = ", ".join(
+                f"{part} {sum(row.get(f'{part}@{budget}', 0.0) for row in rows) / len(rows):.0f}"
+                for part in ("important_data", "summary", "recall", "tail", "question")
+            )
+            head = (NAMES.get(name, name), f"{history:,.0f}") if not place else ("", "")
+            table.add_row(
+                *head, f"{budget:,}", f"{mean(rows, f'tokens@{budget}'):,.0f}", f"{mean(rows, f'saved@{budget}'):.0%}",
+                shown(mean(rows, f"ctx_kept@{budget}")), shown(mean(rows, f"ctx_all@{budget}")), parts,
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def survival_table(outcomes: Mapping[str, Outcome]) -> Table:
+    table = Table(title="survival: questions answerable from brief and tail alone", title_justify="left")
+    for column in ("set", "instead of the brief", "tokens", "survive", "answer's words"):
+        table.add_column(column, justify="left" if column in ("set", "instead of the brief") else "right")
+    for name, outcome in outcomes.items():
+        if not outcome.survival:
+            continue
+        length = sum(outcome.brief_tokens) / len(outcome.brief_tokens)
+        for place, (method, rows) in enumerate(outcome.survival.items()):
+            head = NAMES.get(name, name) if not place else ""
+            table.add_row(head, method, f"{length:,.0f}", shown(mean(rows, "survives")), shown(mean(rows, "words")))
+        table.add_section()
+    return table
+
+
+def plot(outcomes: Mapping[str, Outcome]) -> str:
+    series = {
+        NAMES.get(name, name): [(budget, mean(outcome.prompts, f"ctx_kept@{budget}")) for budget in BUDGETS]
+        for name, outcome in outcomes.items()
+    }
+    return lines("Evidence kept in the prompt", series, along="budget, tokens", least=0.7)
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--data", type=Path, default=data.DEFAULT)
+    reader.add_argument("--sets", nargs="+", default=list(data.SETS), metavar="SET")
+    reader.add_argument("--conversations", type=int, help="only so many of each set, for a quick look")
+    reader.add_argument("--plot", type=Path, help="draw the evidence kept by budget (SVG)")
+    reader.add_argument("--no-survival", action="store_true", help="leave out the brief alone and its peers")
+    reader.add_argument("--cache", type=Path, default=CACHE)
+    given = reader.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    embedder, outcomes = CachedEmbedder(given.cache), {}
+    for name in given.sets:
+        start = time.perf_counter()
+        conversations = data.load(given.data, name, most=given.conversations)
+        outcomes[name] = evaluate(conversations, embedder, survival=not given.no_survival and name != "beam_100k")
+        embedder.save()
+        console.print(f"[dim]{name}: {time.perf_counter() - start:.0f} s[/]")
+    console.print(prompts_table(outcomes), survival_table(outcomes))
+    if given.plot:
+        given.plot.write_text(plot(outcomes), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""From a question to a prompt: reads the newest turns and the brief, recalls, and lets `context` build."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from recollect.core.brief import Brief
+from recollect.core.models import Context, JsonObject, Message, Principal
+from recollect.core.protocols import Tokenizer
+from recollect.core.turns import paired
+from recollect.providers.tokenizer import count_message
+from recollect.recall.context import Ingredients, Limits, build
+from recollect.recall.recaller import Found, Recaller, items_of
+from recollect.recall.scope import Scope
+from recollect.settings import Settings
+from recollect.sql.store import SqlStore
+
+INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
+NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
+CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
+TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
+LIKED: Final = 30  # messages that recall likes so well that what the ledger has of them is shown
+
+
+class Prompting:
+    def __init__(self, store: SqlStore, recaller: Recaller, settings: Callable[[], Settings]) -> None:
+        self._store, self._recaller, self._settings = store, recaller, settings
+
+    async def context(
+        self,
+        principal: Principal,
+        conversation: str,
+        text: str,
+        *,
+        system_prompt: str | None,
+        budget: int,
+        tokenizer: Tokenizer,
+        at: datetime | None = None,
+    ) -> tuple[Context, JsonObject]:
+        """The prompt for a question, and how recall fared for it."""
+        settings = self._settings()
+        newest = await self._newest_turns(principal, conversation)
+        stored: int | None = None  # the question itself, if it is stored already
+        if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
+            stored = newest[-1].seq
+            newest = newest[:-1]
+        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
+        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most)
+        wanted = [
+            int(index)
+            for index in found.ranked
+            if stored is None or not _is_at(found.scope, int(index), conversation, stored)
+        ]
+        messages = await self._recaller.texts(principal, found.scope, wanted)
+        brief, degraded = await self._recaller.briefs.get(principal, conversation)
+        found = replace(found, degraded=(*found.degraded, *degraded))
+        found.watch.lap("fetch")
+        zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
+        settled = (brief, settings, budget, tokenizer)
+        size = sum(len(message.content) for message in (*messages.values(), *newest))
+        if size < INLINE_SIZE:
+            context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
+        else:
+            context = await asyncio.to_thread(
+                _build, found, messages, newest, text, system_prompt, conversation, zones, *settled
+            )
+        found.watch.lap("build")
+        metrics = self._recaller.metrics(found, (), conversation, context.tokens)
+        recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
+        metrics["hits"] = sum(len(part["items"]) for part in recalled)
+        metrics["budget"] = budget
+        return context, metrics
+
+    async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
+        """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
+        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        begins = [place for place, message in enumerate(newest) if message.role == "user"]
+        if len(newest) == NEWEST and begins:
+            newest = newest[begins[0] :]
+        return paired(newest)
+
+
+def _build(
+    found: Found,
+    messages: Mapping[int, Message],
+    newest: Sequence[Message],
+    text: str,
+    system_prompt: str | None,
+    conversation: str,
+    zones: Sequence[str],
+    brief: Brief | None,
+    settings: Settings,
+    budget: int,
+    tokenizer: Tokenizer,
+) -> Context:
+    given = Ingredients(
+        conversation,
+        text,
+        system_prompt,
+        newest,
+        items_of(found, messages, passages_too=settings.rag_chunking),
+        found.scores.why,
+        zones[0] if zones else "UTC",
+        brief,
+        _liked(found, conversation) if brief is not None else lambda _: 0.0,
+        found.degraded,
+    )
+    return build(
+        given,
+        budget=budget,
+        limits=Limits(settings.memory_k_raw_turns, settings.rag_token_budget, settings.memory_brief_token_budget),
+        tokenizer=tokenizer,
+        count=lambda message: count_message(message, tokenizer),
+    )
+
+
+def _liked(found: Found, conversation: str) -> Callable[[int], float]:
+    """How well recall liked the messages of a conversation, by their seq: from 1 for the best down to 0."""
+    scope = found.scope
+    places = {
+        int(scope.seqs[index]): 1 - rank / LIKED
+        for rank, index in enumerate(map(int, found.ranked[:LIKED]))
+        if scope.conversations[int(scope.keys[index])]["name"] == conversation
+    }
+    return lambda seq: places.get(seq, 0.0)
+
+
+def _is_at(scope: Scope, index: int, conversation: str, seq: int | None) -> bool:
+    return int(scope.seqs[index]) == seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
