@@ -1,8 +1,8 @@
 """How well the extractive summariser tells dialogues, beside a lead and four summarisers of sumy at equal length.
 
 ROUGE-1/2/L are F1 × 100 by rouge_score with its stemmer, against one reference each. All methods read the same lines
-("name: text") and choose whole lines as long as they fit; "lead, cut" is the lead cut at exactly the limit. sumy has its
-English stemmer and stop words. Dialogues from the 200th on were used for tuning ("dialogsum_rest"), the first 200 not.
+("name: text") and choose whole lines as long as they fit; "lead, cut" is cut at exactly the limit. sumy has its English
+stemmer and stop words. Dialogues from the 200th on were used for tuning ("dialogsum_rest"), the first 200 not.
 LoCoMo has no summaries: there it is counted how many answers to its questions are still found in the narrative.
 
     python -m bench.summaries --data ../shared/bench --sets dialogsum qmsum

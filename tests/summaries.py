@@ -32,12 +32,12 @@ def sentence(n: int) -> str:
     )
 
 
-def message(n: int, role: str, count: int = 4) -> dict[str, Any]:
+def message(n: int, role: str, count: int = 7) -> dict[str, Any]:
     return {"role": role, "content": " ".join(sentence(n * count + place) for place in range(count)), "id": f"m{n}"}
 
 
-def talk(turns: int, *, first: int = 0, count: int = 4) -> list[dict[str, Any]]:
-    """Turns of a user and an assistant, about 40 tokens for each of `count` sentences of either."""
+def talk(turns: int, *, first: int = 0, count: int = 7) -> list[dict[str, Any]]:
+    """Turns of a user and an assistant, about 45 tokens for each of their `count` sentences: 316 by default."""
     return [message(n, "assistant" if n % 2 else "user", count) for n in range(2 * first, 2 * (first + turns))]
 
 
@@ -91,7 +91,7 @@ def shortened(old: Sequence[str], new: Sequence[str], most: int) -> str:
         for one in source:
             if one not in chosen and words(" ".join([*chosen, one])) <= limit:
                 chosen.append(one)
-    return " ".join(chosen)
+    return " ".join(chosen) or " ".join(" ".join(new).split()[:most])
 
 
 def good_reply(call: ModelCall) -> str:

@@ -114,7 +114,7 @@ class Compressing:
         async with self._alone(before.key, wait=True):
             await self._fold_all(principal, conversation, force=force)
         after = await self._store.briefs.standing(principal, conversation)
-        if after is None or after.mark == before.mark:
+        if after is None or after.version == before.version:
             return None
         return await self._store.briefs.get(principal, conversation)
 

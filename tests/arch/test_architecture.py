@@ -65,7 +65,7 @@ LAYERS = {
         "recall.scopes", "recall.scoring", "settings", "sql",
     },
     "recall.prompting": {
-        "core", "providers", "recall.context", "recall.recaller", "recall.scope", "settings", "sql",
+        "core", "providers", "recall.briefs", "recall.context", "recall.recaller", "recall.scope", "settings", "sql",
     },
     "recall.measuring": {"core", "recall.postings", "recall.recaller", "recall.scope", "recall.scoring"},
     "recall.tuning": {

@@ -1,6 +1,6 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 3
+    python tests/golden/build.py 4
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
@@ -119,15 +119,45 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
     return made
 
 
+def brief_rows() -> dict[str, list[dict[str, Any]]]:
+    """Tables of schema 4: two versions, of which the second ends an entry of the first."""
+    body = '{"statements":[["The report is due on Thursday.",["golden-1"],1767225600000000,1.0]],"record":{},%s}'
+    entry = (
+        '{"kind":"fact","subject":"user","slot":"city","value":"%s","text":"lives in %s","trust":"typed",'
+        '"sources":["golden-0"],"seq":1,"at":1767225600000000,"single":true}'
+    )
+    return {
+        "briefs": [
+            {
+                "conversation_key": 2, "version": version, "through_seq": 4 * version, "messages": 4 * version,
+                "tokens": 20, "created_at": START + version, "model": "golden",
+                "body": body % '"dropped":0,"degraded":null',
+            }
+            for version in (1, 2)
+        ],
+        "brief_entries": [
+            {
+                "conversation_key": 2, "number": 1, "version": 1, "entry": entry % ("الرياض", "الرياض"),
+                "ended_version": 2, "ended_at": START + DAY,
+            },
+            {
+                "conversation_key": 2, "number": 2, "version": 2, "entry": entry % ("Berlin", "Berlin"),
+                "ended_version": None, "ended_at": None,
+            },
+        ],
+    }  # fmt: skip
+
+
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
             "worked_seq": row["last_seq"], "words_version": entries.VERSION,
             "embedder_key": 1 if row["key"] in EMBEDDED else None, "embedded_seq": EMBEDDED.get(row["key"], 0),
+            "briefed_seq": row["last_seq"],
         }
         for row in conversations()
     ]  # fmt: skip
-    return {"conversations": described, "messages": messages()} | work_rows() | recall_rows()
+    return {"conversations": described, "messages": messages()} | work_rows() | recall_rows() | brief_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:

@@ -251,11 +251,36 @@ def test_vectors_of_another_embedder_are_told(run: Run, away: None, monkeypatch:
 def test_context_shows_where_tokens_go_and_then_the_prompt(run: Run, trip: str) -> None:
     shown = run("context", "trip", "what can't I eat", "--budget", 400, "--system", "Be brief.").stdout
     table, prompt = shown.split("\n\n", 1)
-    rows = {row.split()[0]: int(row.split()[1]) for row in table.splitlines()[1:]}
+    rows = {name: int(tokens) for name, tokens in re.findall(r"^(\w+) +(\d+) ", table, re.MULTILINE)}
     assert sum(rows.values()) == 2 * rows["together"] <= 800
-    assert "of 400" in table
+    assert f"of 400; {400 - rows['together']} free" in table
+    assert re.search(rf"^recall +{rows['recall']}  █[█▉-▏·]{{15}}  passages", table, re.MULTILINE)
     assert prompt.startswith("Be brief.")
     assert prompt.endswith("user: what can't I eat\n")
+
+
+def test_context_shows_the_share_of_the_brief_and_counts_it_as_an_answer(run: Run, trip: str) -> None:
+    with Memory(trip, worker=False, settings="A") as memory:
+        memory.add_many("trip", [{"role": "user", "content": f"What is there on day {n}?"} for n in range(9)])
+        memory.drain()
+    table, prompt = run("context", "trip", "what can't I eat", "--budget", 2500).stdout.split("\n\n", 1)
+    assert {"important_data", "summary", "recall", "tail"} <= {row.split()[0] for row in table.splitlines()}
+    assert "allergic to peanuts" in prompt
+    explain = as_json(run("context", "trip", "what can't I eat", "--budget", 2500, "--json"))["explain"]
+    assert explain["brief"]["version"] >= 1
+
+
+def test_context_names_a_few_of_what_it_left_out_for_each_reason(run: Run, trip: str) -> None:
+    long = "Peanuts are in everything, and this is a long story.\n\n" + "More of it follows here. " * 20
+    with Memory(trip, worker=False) as memory:
+        memory.add_many("trip", [{"role": "user", "content": f"{n}. \x1b[2J{long}"} for n in range(9)])
+        memory.drain()
+    asked = ("context", "trip", "where are peanuts", "--budget", 300)
+    table = run(*asked).stdout.split("\n\n", 1)[0]
+    left_out = as_json(run(*asked, "--json"))["explain"]["left_out"]
+    assert "left out: no room" in table
+    assert re.search(r"^ {7}trip \d+: \d\. ␛\[2JPeanuts are in everything, and this", table, re.MULTILINE)
+    assert f"and {sum(one['reason'] == 'no room' for one in left_out) - 3} more; --json names them" in table
 
 
 def test_text_prints_the_prompt_alone_with_every_character(run: Run, trip: str) -> None:

@@ -117,7 +117,7 @@ def test_quoting_can_be_undone(text: str) -> None:
     "name",
     [
         "[ [x", "[ [CONVERSATION SUMMARY]", "… … x", "… … …", "- - x", "- [x", "< <memory>", "<\u00a0</memory>", "[\u2028[x",
-        "-\n-\n-", "[" * 61 + "x", "…" + " " * 70 + "[x",
+        "-\n-\n-", "[" * 61 + "x", "…" + " " * 70 + "[x", "x" + "<memory" * 9, "x" + "&amp;lt;memory" * 5, "x" * 60,
     ],
 )  # fmt: skip
 def test_a_name_does_not_begin_with_a_sign_of_ours(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -46,6 +47,7 @@ _HEADINGS: Final = {
     ledger.URL: "links",
     ledger.ENTITY: "names",
 }
+_DAY: Final = re.compile(r"^\[\d{1,2} [A-Z][a-z]{2}(?: \d{4})?\] ")
 Rests = Callable[[Sequence[str]], str]  # from ids of messages to what is shown of them
 
 
@@ -134,9 +136,9 @@ def _when(settings: Settings) -> str:
 
 
 def _resting(memory: Memory, about: Conversation) -> Rests:
-    """Messages by their seq; one that is not there any more by its id."""
+    """Messages by their place in the log; one that is not there any more by its id."""
     places = {message.id: message.seq for message in memory.history(about.name)}
-    return lambda ids: " [" + ", ".join(line(str(places.get(one, one))) for one in ids) + "]"
+    return lambda ids: "".join(f" #{line(str(places.get(one, one)))}" for one in ids)
 
 
 def _unsaid(_: Sequence[str]) -> str:
@@ -239,17 +241,22 @@ def _find_change(memory: Memory, new: Brief, since: int | None) -> Change:
 def compare(old: Brief | None, new: Brief) -> Change:
     """What `new` has that `old` has not. Entries are never dropped, so the old ones are the first of the new."""
     said, entries = (old.statements, old.entries) if old else ((), ())
-    texts = [{one.text for one in statements} for statements in (said, new.statements)]
-    ended = (after for before, after in zip(entries, new.entries, strict=False) if before.holds and not after.holds)
+    before, after = ({_undated(one) for one in statements} for statements in (said, new.statements))
+    ended = (one for was, one in zip(entries, new.entries, strict=False) if was.holds and not one.holds)
     return Change(
         conversation=new.conversation,
         from_version=old.version if old else 0,
         to_version=new.version,
-        statements_added=tuple(one for one in new.statements if one.text not in texts[0]),
-        statements_removed=tuple(one for one in said if one.text not in texts[1]),
+        statements_added=tuple(one for one in new.statements if _undated(one) not in before),
+        statements_removed=tuple(one for one in said if _undated(one) not in after),
         entries_added=new.entries[len(entries) :],
         entries_superseded=tuple(ended),
     )
+
+
+def _undated(statement: Statement) -> str:
+    """Without the day at its start, which it has or has not by what stands before it."""
+    return _DAY.sub("", statement.text, count=1)
 
 
 def _show_change(change: Change, rests: Rests, zone: tzinfo) -> None:

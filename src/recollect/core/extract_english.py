@@ -35,7 +35,7 @@ GRAMMAR: Final = Grammar(
         re.I,
     ),
     clause_end=re.compile(
-        r"[;!?()\u2600-\u27bf\U0001f000-\U0010ffff]|\s[-–—]+\s|,? (?:but|because|since|so that|though|although|while|cuz|btw)\b"
+        r"[;!?()\u2600-\u27bf\U0001f000-\U0010ffff]|\s[-–—]+\s|,? (?:but|because|since(?! (?:\d|last|the|I was|childhood|(?-i:[A-HJ-Z])))|so that|though|although|while|cuz|btw)\b"
         r"|, (?:so|here|and|which|who|where|if|when|as|can|could|do|what|how|please|right|ok|okay|any|thanks|I|I'm|we|it|it's|that|then)\b"
         r"|,? and (?:I|I'm|I've|I'd|we|it|it's|that|my|was|need|would|want|can|could)\b|…|\.\.|, ?$",
         re.I,
@@ -118,7 +118,7 @@ _REQUEST: Final = re.compile(
     r"|(?:get|find|hear|have) (?:some |more |your |a few |any |a |an ){0,2}(?:\w+ )?(?:tips|advice|guidance|information|info|ideas|recommendations|suggestions|help|insights?|inspiration|input|feedback|idea)\b",
     re.I,
 )
-_VAGUE: Final = re.compile(r"(?:it|that|this|them|these|those|him|you|your|something|things|stuff|one|ones)$", re.I)
+_VAGUE: Final = re.compile(r"(?:it|that|this|them|these|those|him|you|your|something|things|stuff|ones)$", re.I)
 
 
 def _is_goal(value: str) -> bool:
@@ -148,6 +148,20 @@ def _is_event(value: str) -> bool:
     return _is_goal(value) and (_is_dated(value) or _AGO.search(value) is not None) and len(value.split()) > 3
 
 
+def _is_trait(value: str) -> bool:
+    first = value.split()[0].lower()
+    return first not in FEELINGS or (first in ("a", "an") and _is_specific(value))
+
+
+def _is_sum(value: str) -> bool:
+    return re.search(r"\d|\b(?:hundred|thousand|million|billion|grand)\b", value, re.I) is not None
+
+
+def _is_scheduled(value: str) -> bool:
+    """On a day, not merely at an hour."""
+    return re.search(r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|\d{1,2}(?:st|nd|rd|th)\b|next (?:week|month|year))", value, re.I) is not None
+
+
 _UNWANTED = (
     r"(?!(?:know|ask|see|hear|say|thank|talk|understand|make sure|be|go (?:to bed|now|home|to sleep)|sleep|eat|leave|admit|tell|mention|share"
     r"|note|add|clarify|discuss|confirm|check|think|believe|remind|emphasi[sz]e|point out|get back|have to|say|congratulate"
@@ -161,7 +175,7 @@ _SELF: Final = (
         r"I (?:no longer live|used to live|don't ~live) in (?=.{1,60}(?<!\w)(?:any ?more|any longer)|(?<=no longer live in )|(?<=used to live in ))",
         "no longer lives in {v}",
     ),
-    _one(FACT, "home", r"I ~(?:live|reside) (?:in|near|outside|at) ", "lives in {v}", check=is_place),
+    _one(FACT, "home", r"(?:I|we) ~(?:live|reside) (?:in|near|outside|at) ", "lives in {v}", check=is_place),
     _one(
         FACT,
         "home",
@@ -179,7 +193,7 @@ _SELF: Final = (
     _one(
         FACT,
         "home",
-        r"I've? ~(?:moved|relocated) (?:back |over )?(?:from [\w' ]{1,30} )?to ",
+        r"(?:I|we)(?:'ve|'re| have)? ~(?:moved|relocated) (?:back |over |house |home )?(?:from [\w' ]{1,30} )?to ",
         "moved to {v}",
         check=is_place,
     ),
@@ -194,7 +208,7 @@ _SELF: Final = (
     ),
     _over(
         "employer",
-        r"I (?:no longer work|(?:quit|left|resigned from) (?:my (?:job|position|role) )?)(?: ?(?:at|for|with))? (?=(?-i:[A-Z]))",
+        r"I (?:no longer work|quit|left|resigned from) (?:my (?:job|position|role) )?(?:(?:at|for|with) )?(?=(?-i:[A-Z]))",
         "no longer works at {v}",
     ),
     _over("employer", r"I don't work (?:at|for) (?=.{1,60}any ?(?:more|longer))", "no longer works at {v}"),
@@ -223,6 +237,13 @@ _SELF: Final = (
         FACT,
         "employer",
         r"I've? ~(?:joined|(?:started|got|landed|accepted|took) (?:working |work |a new job |a job |the job |a new position |an offer |a position |the offer |a role )?(?:at|from|with)) ",
+        "works at {v}",
+        check=is_proper,
+    ),
+    _one(
+        FACT,
+        "employer",
+        rf"I'm ~(?:an? |the )(?:[\w-]+ ){{0,3}}(?:{'|'.join(sorted(JOBS))}) (?:at|for|with) ",
         "works at {v}",
         check=is_proper,
     ),
@@ -307,8 +328,8 @@ _SELF: Final = (
     _one(
         FACT,
         "age",
-        r"I(?:'m| am|ve|'ve)? ~(?:turn|turned|turning) (?P<v>\d{1,3})\b(?! (?:in|on|into|percent|%))",
-        "turned {v}",
+        r"I(?:'m| am|ve|'ve)? ~(?:turn|turned|turning) (?P<v>\d{1,3})\b(?! (?:into|percent|%))",
+        "",
     ),
     _one(
         FACT,
@@ -394,7 +415,7 @@ _SELF: Final = (
     _many(
         FACT,
         "owns",
-        rf"I ~have (?=(?:an?|two|three|four|five|six|\d+|twin) (?:[\w-]+ ){{0,3}}?(?:{POSSESSIONS})\b)",
+        rf"(?:I|we)(?:'ve got| have got| ~have) (?=(?:an?|two|three|four|five|six|\d+|twin) (?:[\w-]+ ){{0,3}}?(?:{POSSESSIONS})\b)",
         "has {v}",
         "list",
     ),
@@ -416,7 +437,7 @@ _SELF: Final = (
     _many(
         FACT,
         "event",
-        r"(?:I|we) (?=(?:attended|visited|completed|finished|started|joined|won|received|participated in|signed up for|graduated|volunteered|ran|hosted|published|launched|hired|travell?ed to|flew to|went (?:to|on)|adopted|got) )",
+        r"(?:I|we) (?=(?:attended|visited|completed|finished|started|joined|won|received|participated in|signed up for|graduated|volunteered|ran|hosted|published|launched|hired|travell?ed to|flew to|went (?:to|on)|adopted|got (?!married|divorced|engaged|diagnosed|promoted|a (?:new )?job|the idea)) ?)(?!started (?:a new job|working))",
         "",
         "clause",
         check=_is_event,
@@ -490,6 +511,13 @@ _SELF: Final = (
         "name",
     ),
     _many(
+        FACT,
+        "habit",
+        r"I(?:'ve| have) been (?!feeling|thinking|wondering|waiting|trying|meaning|looking|having|doing (?:well|good|great|fine|ok)|getting|being|living|working|experiencing|keeping|wanting|finding|enjoying|loving)(?=\w+ing .{2,60}\b(?:for (?:\w+ ){1,3}(?:years?|months?|weeks?|decades?)|since)\b)",
+        "",
+        "clause",
+    ),
+    _many(
         FACT, "hobby", r"my (?:main |biggest |favou?rite )?(?:hobby|hobbies|passion|pastime) is ", "hobby: {v}", "list"
     ),
     _many(
@@ -556,6 +584,13 @@ _SELF: Final = (
     _many(
         PREFERENCE,
         "likes",
+        r"I ~(?:like|love|take|prefer|drink|want) (?=my (?:coffee|tea|eggs|steak|food|meetings?|code|answers?|emails?|reports?|drinks?|pizza|burgers?|toast)\b)",
+        "",
+        "clause",
+    ),
+    _many(
+        PREFERENCE,
+        "likes",
         r"I'm ~(?:an? )?(?:big |huge |massive |real )?(?:fan of|fond of|keen on|crazy about|obsessed with|(?:coffee|tea) (?=lover|person))",
         "likes {v}",
         "list",
@@ -596,7 +631,9 @@ _OTHERS: Final = (
     ),
     _one(FACT, "{rel} {who}: job", r"my RELNAME (?:(?:works? as|became|is) )(?:an? |the )", "", check=is_job),
     _one(
-        FACT, "{rel} {who}: age", r"my RELNAME (?:is|(?:just )?turned|will be|turns) (?P<v>\d{1,3})\b(?: years? old)?"
+        FACT,
+        "{rel} {who}: age",
+        r"my RELNAME (?:is|are|(?:just )?turned|will be|turns) (?P<v>\d{1,3})\b(?: years? old)?",
     ),
     _one(FACT, "{rel} {who}: birthday", r"my REL(?:,? (?P<who>(?-i:[A-Z])[\w-]{1,20}))?'s birthday is (?:on |in )?"),
     _many(FACT, "{rel} {who}: allergy", r"my RELNAME ~(?:is|are) (?:also |severely )?allergic to ", "", "list"),
@@ -624,7 +661,7 @@ _OTHERS: Final = (
     _many(
         FACT,
         "{rel} {who}: about",
-        r"my RELNAME (?=(?:loves?|likes?|hates?|prefers?|enjoys?|speaks?|studies|plays?|owns?|collects?|teaches|got (?:married|engaged|divorced|promoted|accepted)|graduated|passed away|died|was born|is (?:vegan|vegetarian|pregnant|retired|married|getting married|diabetic|an? ))\b)",
+        r"my RELNAME ~(?=(?:had (?!a (?:tough|hard|great|good|bad|rough|blast))|is (?:moving|getting|starting|having|studying|working|living|expecting|visiting|coming|turning|learning)|bought|won|loves?|likes?|hates?|prefers?|enjoys?|speaks?|studies|plays?|owns?|collects?|teaches|started|starts|moved|goes to|attends|has (?!been (?:so|really|very))|turned|turns|works|finished|retired|runs|lives|can't|doesn't (?:eat|drink|like|speak)|got (?:married|engaged|divorced|promoted|accepted)|graduated|passed away|died|was born|is (?:vegan|vegetarian|pregnant|retired|married|getting married|diabetic|an? ))\b)",
         "",
         "clause",
     ),
@@ -681,12 +718,12 @@ _MATTERS: Final = (
         "budget",
         r"(?:MY (?:total |overall |maximum |max |project |monthly |weekly )?budget(?: for [\w' -]{1,40}?)?(?: is|:| has been| was)(?: now| (?:raised|increased|cut|reduced|changed|lowered) to| around| about| set at| up to| roughly){0,2}|(?:we|I) (?:now )?have (?:a )?(?:total )?budget of|(?:we|I) can spend (?:up to|at most|around)|budget:) ",
         "budget {v}",
-        check=lambda v: any(c.isdigit() for c in v),
+        check=_is_sum,
     ),
     _one(
         FACT,
         "deadline",
-        r"(?:MY (?:new |final |submission |project )?deadline(?: for [\w' -]{1,40}?)?(?: is|:| has been| was| got| moved)(?: now| (?:moved|pushed|extended|changed|postponed)(?: back)?(?: to)?| to| on){0,2}|(?:final |new )?deadline:|(?:it|this|the [\w -]{2,30}) (?:is|must be|has to be|needs to be) (?:due|done|finished|ready|submitted|delivered) (?:on|by|before)?|(?:we|I) (?:need|have) (?:to (?:submit|deliver|finish|send|have) [\w' -]{1,40}?|it|this) by) ",
+        r"(?:MY (?:new |final |submission |project )?deadline(?: for [\w' -]{1,40}?)?(?: is|:| has been| was| got| moved)(?: now| (?:moved|pushed|extended|changed|postponed)(?: back)?(?: to)?| to| on){0,2}|(?:final |new )?deadline:|the (?:last|final|closing) (?:day|date) (?:for|to|of) [\w' -]{2,40}? is|(?:it|this|the [\w -]{2,30}) (?:is|must be|has to be|needs to be) (?:due|done|finished|ready|submitted|delivered) (?:on|by|before)?|(?:we|I) (?:need|have) (?:to (?:submit|deliver|finish|send|have) [\w' -]{1,40}?|it|this) by) ",
         "deadline {v}",
     ),
     _one(
@@ -701,12 +738,12 @@ _MATTERS: Final = (
         "{x}",
         rf"my (?P<x>(?:(?!favou?rite)[\w-]+ )?(?:{TRAITS})) is (?:called |named )?(?!going|doing|getting|being|not|so |very |really |too |driving|making|giving|killing|acting)",
         "{x}: {v}",
-        check=lambda v: v.split()[0].lower() not in FEELINGS,
+        check=_is_trait,
     ),
     _one(
         FACT,
         "{x}",
-        rf"(?:our|the) (?P<x>(?:[\w-]+ ){{0,2}}(?:{THINGS})) is (?:called |named )?(?!going|doing|getting|being|not |so |very |really |too )",
+        rf"(?:our|the) (?P<x>(?:[\w-]+ ){{0,2}}(?:{THINGS})(?: of (?:the|our) [\w ]{{2,20}}?)?) is (?:called |named )?(?!going|doing|getting|being|not |so |very |really |too )",
         "{x}: {v}",
         "clause",
         check=lambda v: v.split()[0].lower() not in FEELINGS and (any(c.isdigit() for c in v) or is_proper(v)),
@@ -729,6 +766,29 @@ _MATTERS: Final = (
     ),
     # Open questions
     _many(
+        FACT,
+        "finding",
+        r"(?:the|our|a|this|my|his|her|their|one|another) (?:[\w-]+ ){0,2}(?:survey|study|report|analysis|data|audit|results?|experiment|tests?|review|research|paper|evidence|numbers|figures|poll|trial|measurements?) (?:clearly |also )?(?:shows?|showed|found|finds|suggests?|indicates?|indicated|revealed|reveals|confirms?|confirmed|proves?|proved|concluded|reported)(?: that)? ",
+        "",
+        "clause",
+        check=_words(40, at_least=3),
+    ),
+    _many(
+        FACT,
+        "{x}",
+        r"^(?P<x>(?:the |our )?(?:[\w'-]+ ){0,3}?[\w'-]+) (?=(?:grew|fell|rose|increased|decreased|dropped|reached|amounted|stands?|stood|doubled|went (?:up|down)|totall?ed) (?:\w+ ){0,3}?[\d$€£])",
+        "",
+        "clause",
+        check=_is_dated,
+    ),
+    _many(
+        FACT,
+        "tool",
+        r"(?:we|I|our team) ~use (?=(?-i:[A-Z])[\w.+#-]*(?: (?-i:[A-Z])[\w.+#-]*)*(?: and [A-Z]\w+)? (?:for|as|to|in|on)\b)",
+        "",
+        "clause",
+    ),
+    _many(
         QUESTION,
         "open",
         r"(?:we|I)(?:'re|'m| are| am)? ~(?:need|lack) (?<=still .{4} )(?!to (?:talk|go|see|do|be)\b)",
@@ -745,7 +805,7 @@ _MATTERS: Final = (
     _many(
         QUESTION,
         "open",
-        r"(?:we|I) (?:still )?(?:don't (?:yet |actually )?know (?:yet )?|do not know (?:yet )?|haven't (?:yet )?(?:decided|figured out|settled|agreed|received|heard back|got (?!the chance|time|around)|chosen|confirmed|found out)|have not (?:yet )?(?:decided|received|agreed|confirmed)|have (?:yet )?to (?:find out|figure out|clarify|determine)|(?:still )?need to (?:find out|clarify|figure out|determine|confirm|decide)) ?(?=.{3})(?!what to (?:say|do)|how to thank|why I|if I can)(?=(?:who|what|when|where|which|whether|how|if|why|on|the|about|from|between|yet)\b)",
+        r"(?:we|I) (?:still )?(?:don't (?:yet |actually )?know (?:yet )?|do not know (?:yet )?|haven't (?:yet )?(?:decided|figured out|settled|agreed|received|heard (?:back )?(?=from)|got (?!the chance|time|around)|chosen|confirmed|found out)|have not (?:yet )?(?:decided|received|agreed|confirmed|heard (?:back )?)|have (?:yet )?to (?:find out|figure out|clarify|determine)|(?:still )?need to (?:find out|clarify|figure out|determine|confirm|decide)) ?(?=.{3})(?!what to (?:say|do)|how to thank|why I|if I can)(?=(?:who|what|when|where|which|whether|how|if|why|on|the|about|from|between|yet|any|an?)\b)",
         "",
         "clause",
     ),
@@ -773,6 +833,22 @@ _MATTERS: Final = (
     _many(
         QUESTION,
         "open",
+        r"(?:nobody|no one|none of us) (?:yet )?(?:knows|has decided|has confirmed) (?:yet )?(?=(?:who|what|when|where|which|whether|how|if|the|yet)\b)",
+        "",
+        "clause",
+    ),
+    _many(
+        QUESTION,
+        "open",
+        r"(?:we|I) don't have (?=(?:the|any|an?|their|our) (?:[\w-]+ ){0,4}?(?:password|figures?|data|numbers?|address|contract|quote|invoice|answer|date|details|list|file|approval|signature|confirmation|access|results?|info|information|documents?|estimate|permit|visa)\b)",
+        "",
+        "clause",
+    ),
+    _many(QUESTION, "open", r"(?:it (?:still )?remains (?:to be seen|unclear|open|unknown)|(?:I|we) (?:still )?have no idea(?: yet)?) (?=(?:who|what|when|where|which|whether|how|if)\b)(?!what to|how to)", "", "clause"),
+    _many(QUESTION, "open", r"^(?:still )?(?:need|awaiting|pending) (?=the|approval|confirmation|final|an? (?:quote|answer|reply|decision|signature)|feedback from|\w+ from)", "", "clause"),
+    _many(
+        QUESTION,
+        "open",
         r"(?:open|outstanding|unresolved|remaining|pending) (?:questions?|points?|issues?|items?)(?: is)?:? ",
         "{v}",
         "clause",
@@ -793,7 +869,7 @@ _MATTERS: Final = (
     ),
 )
 _DANGLING: Final = re.compile(
-    r"(?P<v>[\w' /-]{3,60}?)(?:'s| is| are|:)? (?:still )?(?:tbd|tbc|to be (?:decided|confirmed|determined|announced)|not (?:yet )?(?:decided|known|confirmed|final)(?: yet)?|undecided|an open question|pending|unknown(?: yet)?|missing|up in the air)(?=[,.!]|$)",
+    r"(?P<v>(?!it\b|this\b|that\b|there\b|I\b|he\b|she\b|they\b|we\b|my door|what's)[\w' /-]{3,60}?)(?:'s| is| are|:| remains?)(?: still| all)? (?:tbd|tbc|to be (?:decided|confirmed|determined|announced)|not (?:yet )?(?:decided|known|confirmed|final)(?: yet)?|undecided|unclear|not clear|unresolved|unsettled|open|an open question|pending|unknown(?: yet)?|missing|up in the air)(?=[,.!]|$)",
     re.IGNORECASE,
 )
 
@@ -802,21 +878,21 @@ _CHOICES: Final = (
     _many(
         DECISION,
         "",
-        r"(?:we|I|the (?:team|board|committee|client))(?:'ve| have| has)? (?:all |both |finally |already |now |just |jointly |unanimously ){0,2}(?:decided|agreed|opted|settled|concluded|resolved|voted)(?: that| on| to| for| upon| against)? (?!on,? |with (?:you|him|her|that|this)\b|yet\b|more\b|it would be)",
+        r"(?:we|I|my \w+ and I|the (?:\w+ )?(?:team|board|committee|client|council|ministry|management|company|government|cabinet|department|director|minister|boss|manager|parliament|jury))(?:'ve| have| has)? (?:all |both |finally |already |now |just |jointly |unanimously ){0,2}(?:decided|agreed|opted|settled|concluded|resolved|voted)(?: that| on| to| for| upon| against)? (?!on,? |with (?:you|him|her|that|this)\b|yet\b|more\b|it would be)",
         "",
         "clause",
     ),
     _many(
         DECISION,
         "",
-        r"(?:we|I|the (?:team|board|client))(?:'ve| have| has)? (?:finally |already |now |just )?(?:chose|chosen|picked|selected|approved|signed off on|ruled out) (?!(?:them|it|him|her|you|to|this|that|up|these|those|because)\b)",
+        r"(?:we|I|my \w+ and I|the (?:\w+ )?(?:team|board|committee|client|council|ministry|management|company|government|cabinet|department|director|minister|boss|manager|parliament|jury))(?:'ve| have| has)? (?:finally |already |now |just )?(?:chose|chosen|picked|selected|approved|signed off on|ruled out|rejected|declined|scrapped|cancell?ed|postponed|turned down) (?!(?:them|it|him|her|you|to|this|that|up|these|those|because)\b)",
         "",
         "clause",
     ),
     _many(
         DECISION,
         "",
-        r"(?:we|I)(?:'ll| will|'re| are|'m| am) (?:going to |definitely )?(?:gonna )?(?:go|going|stick|sticking|proceed|proceeding|stay|staying) with (?!(?:this|that|my|him|her|them|you|me|the flow)\b)",
+        r"(?:we|I)(?:'ll| will|'re| are|'m| am)? (?:going to |definitely )?(?:gonna )?(?:go|going|stick|sticking|proceed|proceeding|stay|staying) (?:with|(?<=stick )to|(?<=sticking )to) (?!(?:this|that|my|him|her|them|you|me|the flow)\b)",
         "",
         "clause",
     ),
@@ -855,6 +931,7 @@ _CHOICES: Final = (
         "",
         "clause",
     ),
+    _many(DECISION, "", r"(?:I|we)(?:'ll| will) (?=\w+ [^,]{2,60}\binstead\b)(?!try|see|be\b|have to)", "", "clause"),
     _many(
         DECISION,
         "",
@@ -898,6 +975,8 @@ _CHOICES: Final = (
         "clause",
         check=_is_goal,
     ),
+    _many(INTENT, "goal", r"(?:our (?:[\w-]+ ){0,2}?[\w-]+|the (?:\w+ )?(?:team|board|committee|client|council|ministry|management|company|government|cabinet|department|director|minister|boss|manager|parliament|jury)) (?:aims?|plans?|intends?|wants?|hopes?|is planning|is aiming|is hoping|is going) to ", "", "clause", check=_is_goal),
+    _many(INTENT, "goal", r"(?:I|we) ~(?:dream|am dreaming|'m dreaming) (?:of|about) (?=\w+ing)", "", "clause", check=_is_goal),
     _many(
         INTENT,
         "goal",
@@ -919,6 +998,13 @@ _ORDERS: Final = (
         PREFERENCE,
         "answer style",
         rf"(?:{_WISH})?(?:keep|make|write|give me|format|structure) (?:it|(?:your |the |all |my )?(?:answers?|replies|reply|responses?|explanations?|emails?|messages?|summaries|output|things)) (?:in |as |to )?(?=(?:\w+ ){{0,2}}(?:short|brief|concise|simple|formal|informal|casual|detailed|bullet|plain|polite|friendly|technical|under|below|max|at most|one|two|three|short))",
+        "",
+        "clause",
+    ),
+    _many(
+        PREFERENCE,
+        "answer style",
+        rf"^(?:{_WISH})?(?:please )?(?:use|stick to|write in) (?=(?:\w+ )?(?:British|American|UK|US|simple|plain|formal|informal|standard|proper) (?:English|spelling|Arabic|French|German|language)\b)",
         "",
         "clause",
     ),
@@ -951,10 +1037,15 @@ _ORDERS: Final = (
     ),
 )
 _PLAIN: Final = (
+    _one(FACT, "{x}", r"(?:our|my) (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+) is (?=(?-i:[A-Z][\w.]))(?!I\b)", "{x}: {v}", check=is_proper),
+    _many(FACT, "requirement", r"(?:the|our|my) (?:client|customer|boss|minister|director|team|manager|committee|users?|editor|professor|supervisor|landlord|sponsor|investors?) (?=(?:wants?|needs?|prefers?|requires?|expects?|insists?|hates?|likes?|asked for|demands?) )", "", "clause"),
+    _many(FACT, "event", rf"(?:I|we)(?:'ve got| have got| have)(?= (?:an?|my|our|the) (?:[\w-]+ ){{0,3}}?(?:{EVENTS})\b) ", "", "clause", check=_is_scheduled),
+    _many(FACT, "children", r"(?:we're|we are|I'm|I am) (?=expecting (?:an?|our|my|twins) )", "", "clause"),
+    _many(PREFERENCE, "dislikes", r"I ~don't want (?!to (?:bother|be|interrupt|talk|sound|go|say|do|see|seem|hear|miss|lose|waste|hurt|impose)\b|you\b|it\b|that\b|this\b|anyone)(?=\w+ \w)", "does not want {v}", "clause"),
     _one(
         FACT,
         "{x}",
-        r"(?:our|my) (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+) (?=(?:runs?|starts?|ends?|expires?|opens?|closes?|begins?|costs?|uses?|has|have|holds?|weighs?|consists?|requires?|covers?|employs?|supports?|lasts|contains?|renews?|sits?|serves?|is (?:on|open|valid|due|worth|in|at|from)) )",
+        r"(?:our|my) (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+) (?=(?:runs?|starts?|ends?|expires?|opens?|closes?|begins?|costs?|uses?|has|have|holds?|weighs?|consists?|requires?|covers?|employs?|supports?|lasts|contains?|leaves|departs|arrives|lands|falls|renews?|sits?|serves?|is (?:on|open|valid|due|worth|in|at|from)) )",
         "",
         "clause",
         check=_is_specific,
@@ -962,7 +1053,7 @@ _PLAIN: Final = (
     _one(
         FACT,
         "{x}",
-        r"the (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+)(?: (?:with|for|of|from|in|at|between) [\w' -]{2,40}?)? (?=(?:starts?|ends?|expires?|opens?|closes?|begins?|costs?|weighs?|lasts|renews?|takes place|is (?:open|valid|due|worth|scheduled|limited to|set to)|runs? (?:on|from|until)) )",
+        r"the (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+)(?: (?:with|for|of|from|in|at|between) [\w' -]{2,40}?)? (?=(?:starts?|ends?|expires?|opens?|closes?|begins?|costs?|weighs?|lasts|renews?|takes place|(?:is|are|was|will be) (?:open|valid|due|worth|scheduled|limited to|set to|from|between|available)|runs? (?:on|from|until)) )",
         "",
         "clause",
         check=_is_dated,
@@ -997,12 +1088,12 @@ _ASKING: Final = re.compile(
     re.I,
 )
 _UNREAL: Final = re.compile(
-    r"\b(?:if|suppose|supposing|imagine|hypothetically|let's say|what if|pretend|wish I|as though|assuming|in theory|would have|could have|had I|role-?play"
+    r"\b(?:(?<!prefer )if|suppose|supposing|imagine|hypothetically|let's say|what if|pretend|wish I|as though|assuming|in theory|would have|could have|had I|role-?play"
     r"|in the (?:story|novel|book|movie|game)|just kidding|jk|/s|dream(?:ed|t) (?:that|I))\b",
     re.I,
 )
 _REPORTED: Final = re.compile(
-    r"\b(?:he|she|they|people|everyone|someone|somebody|the \w+|my \w+|(?-i:[A-Z]\w+)) (?:thinks?|thought|says?|said|told|tells|believes?|assumes?|assumed|claims?|claimed|asked|asks|joked|wrote|writes)\b",
+    r"\b(?:he|she|they|people|everyone|someone|somebody|the (?!doctor|physician|report|study|survey)\w+|my (?!doctor)\w+|(?-i:[A-Z]\w+)) (?:thinks?|thought|says?|said|told|tells|believes?|assumes?|assumed|claims?|claimed|asked|asks|joked|wrote|writes)\b|\b(?:says?|said|asks?|asked|replied|replies|shouts?|shouted|wrote)\b ?[:,]",
     re.I,
 )
 _CONTRACTIONS: Final = {
@@ -1035,7 +1126,23 @@ _BARE: Final = re.compile(
     r"(?:(?:also |still |currently |now )?(trying|planning|hoping|looking|thinking|working|aiming|saving|learning|allergic)|just (?:got|moved|started|bought|turned|became|adopted|finished|joined)|moved|got (?:diagnosed|married|engaged|promoted)|work (?:at|as|for)|live in|don't (?:eat|drink|like)|love|hate|prefer)\b(?! forward)",
     re.I,
 )
-_OPENERS: Final = ("i", "i'm", "im", "i've", "ive", "i'd", "i'll", "hi", "hello", "hey")
+_OPENERS: Final = (
+    "i",
+    "i'm",
+    "im",
+    "i've",
+    "ive",
+    "i'd",
+    "i'll",
+    "hi",
+    "hello",
+    "hey",
+    "we",
+    "we're",
+    "we've",
+    "we'll",
+    "we'd",
+)
 
 
 def find(sentence: str) -> Iterator[Finding]:
@@ -1069,8 +1176,7 @@ def find(sentence: str) -> Iterator[Finding]:
 def agreed(sentence: str) -> Iterator[Finding]:
     """Decisions that the assistant repeats: only in so many words."""
     text = _stated(sentence)
-    match = _WE_DECIDED.search(text)
-    if match:
+    for match in _WE_DECIDED.finditer(text):
         yield from (found for found in _at(text, match.start()) if found.kind == DECISION)
 
 

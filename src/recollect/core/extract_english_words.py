@@ -31,7 +31,7 @@ TRAITS: Final = (
 THINGS: Final = (
     r"name|title|code ?name|version|price|cost|rate|fee|total|password|server|database|repo|repository|client|customer|vendor"
     r"|supplier|address|location|venue|team|office|headquarters|limit|target|revenue|rent|salary|contract|invoice|port|host|contact"
-    r"|capacity|population|sample size|word count|number|id|company|tech stack|stack|backend|frontend|framework|ceo|cto|manager|lead"
+    r"|capacity|population|sample size|word count|number|id|company|tech stack|stack|backend|frontend|framework|ceo|cto|manager|lead|project|product|app|tool|domain|website|director|minister|chair(?:man|woman|person)?|president|owner|winner|spokes\w+"
 )
 EVENTS: Final = (
     r"meeting|appointment|exam|interview|flight|wedding|launch|release|conference|presentation|demo|review|call|workshop|trip"
@@ -64,7 +64,7 @@ FEELINGS: Final = frozenset(
     """good great fine bad nice okay ok amazing awesome broken dead slow fast full empty busy tired sick hurting itchy
     sore crazy mess messy boring fun cool old new big small huge tiny better worse best worst always never just almost
     like what how why where when all here there up down on off out over away done ready late early important
-    the my your his her our their it that this these an a""".split()
+    the my your his her our their it that this these an a tbd tbc unknown missing unclear undecided pending open""".split()
 )
 _NOT_NAMES: Final = frozenset(
     """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also still
@@ -99,7 +99,7 @@ def is_proper(value: str) -> bool:
 def is_place(value: str) -> bool:
     """A name, or what people who never use capitals write like one."""
     words = value.split()
-    if not words or _TIMES.match(words[0]):
+    if not words or _TIMES.match(words[0]) or not any(sign.isalpha() for sign in value):
         return False
     if any(word[:1].isupper() for word in words):
         return True

@@ -15,7 +15,7 @@ MOST: Final = 24
 
 _CAPITAL: Final = r"(?:[A-Z\u00c0-\u00de\u0410-\u042f\u0391-\u03a9][\w'’&-]{1,30}|[A-Z]\.)"
 _RUN: Final = re.compile(
-    rf"(?<![\w@#./\\-])({_CAPITAL}(?:(?: (?:of|de|del|la|von|van|der|bin|bint|ibn|al|the|for|and) | ){_CAPITAL}){{0,5}}(?: \d{{1,4}}\b)?)(?![\w(@/\\]|\.\w|::)"
+    rf"(?<![\w@#./\\-])({_CAPITAL}(?:(?: (?:of|de|del|la|von|van|der|bin|bint|ibn|al|the|for) | ){_CAPITAL}){{0,5}}(?: \d{{1,4}}\b)?)(?![\w(@/\\]|\.\w|::)"
 )
 _HANDLE: Final = re.compile(r"(?<![\w@.])@[A-Za-z]\w{2,30}\b(?!\.)")
 _MAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,60}(?:\.[\w-]{2,30}){1,3}")
@@ -41,9 +41,9 @@ _COMMON: Final = frozenset(
     grandma grandpa mr mrs ms dr prof ai api url faq pdf html css json sql http https csv xml cli gui ui ux id tv pc os
     usb ram cpu gpu ssd lol omg wow btw fyi asap imo tbd tbc todo diy eta n/a am pm usd eur gbp ceo cto cfo hr it phd
     ba ma msc bsc mba introduction methods results conclusion background abstract discussion summary references oh haha
-    great good nice congrats happy merry internet web covid-19 covid ii iii iv earth""".split()
+    great good nice congrats bye hang bet mexican korean egyptian egyptians italian african asian latin western eastern happy merry internet web covid-19 covid ii iii iv earth""".split()
 )
-_SHAPES: Final = ("-", "'")
+_CONTRACTED: Final = frozenset("what's here's there's that's it's who's where's how's let's she's he's".split())
 
 
 def names(told: Sequence[Sentence]) -> Iterator[Finding]:
@@ -86,10 +86,10 @@ def _is_first(text: str, start: int) -> bool:
 
 def _name(run: str, *, first: bool) -> str:
     """The run without the ordinary words at its ends; nothing if no name remains."""
-    words = run.removesuffix("'s").removesuffix("’s").split()
+    words = run.removesuffix("'s").removesuffix("’s").rstrip("'’-").split()
     if first and words and (len(words) < 2 or words[0].lower() in _COMMON or words[1].islower()):
         words = words[1:]
-    while words and (words[0].lower() in _COMMON or words[0].islower() or "'" in words[0][1:2]):
+    while words and (words[0].lower() in _COMMON or words[0].islower() or words[0].lower() in _CONTRACTED):
         words = words[1:]
     while words and (words[-1].lower() in _COMMON or words[-1].islower()):
         words = words[:-1]

@@ -84,7 +84,7 @@ def apply(
         else:
             end = max(end, match.end())
             text = written(start, _until(grammar.clause_end, sentence, end, len(sentence), WORDS) if rule.text else end)
-        slot = " ".join(rule.slot.format(**told).lower().split())
+        slot = " ".join(rule.slot.format(**told).lower().split()).replace(" :", ":")
         yield Finding(rule.kind, slot, value, text, rule.single, rule.ends)
 
 

@@ -22,6 +22,12 @@ _SHOULD: Final = re.compile(
     rf" (?:the (?:following )?)?(?:(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled|like))?:? )?(?P<list>.{{3,400}})",
     re.IGNORECASE,
 )
+_HAS: Final = re.compile(
+    rf"(?:my|the|this|our|each|every) (?:[\w-]+ ){{0,3}}?{_DOCUMENT} (?:has|contains|consists of|is divided into|is split into|is structured in|comprises) "
+    rf"(?:\w+ )?(?P<part>{_PARTS}) ?: ?(?P<list>.{{3,400}})"
+    rf"|(?:please )?(?:start|begin|open|end|finish|close) (?:the|each|every|my|our) (?:[\w-]+ ){{0,2}}?{_DOCUMENT} with (?P<list2>.{{3,200}})",
+    re.IGNORECASE,
+)
 _SECTIONS: Final = re.compile(
     rf"(?:please )?(?:add|include|use|create|make|I (?:want|need|would like|'d like)|we (?:want|need)|with|split (?:it|the \w+) into|divide (?:it|the \w+) into|put in|structure (?:it|the \w+) (?:as|into|with))"
     rf" (?:the (?:following )?|these |separate |an? )?(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled))?:? (?P<list>.{{3,400}})",
@@ -38,13 +44,18 @@ _PLACE: Final = re.compile(
     re.IGNORECASE,
 )
 _AR_LABEL: Final = re.compile(
-    r"(?P<part>هيكل|هيكلة|بنية|الهيكل|أقسام|الأقسام|اقسام|الاقسام|فصول|الفصول|محاور|المحاور|محتويات|المحتويات|عناوين|العناوين|الأعمدة|أعمدة|الشرائح|شرائح)"
+    r"(?P<part>عناصر|هيكل|هيكلة|بنية|الهيكل|أقسام|الأقسام|اقسام|الاقسام|فصول|الفصول|محاور|المحاور|محتويات|المحتويات|عناوين|العناوين|الأعمدة|أعمدة|الشرائح|شرائح)"
     r"(?: (?:ال)?\w+){0,2} ?: ?(?P<list>.{0,400})"
 )
 _AR_SHOULD: Final = re.compile(
     r"(?:و|ف)?(?:يجب|ينبغي|لازم|أريد|اريد|أبغى|ابغى|أبي|ابي|نريد|المطلوب|من المفترض|أرغب|لا بد)(?: في)?(?: من)?(?: أن| ان)? ?"
     r"(?:(?:ال)?\w+ ){0,2}?(?:ت|ي|ن)?(?:حتوي|تضمن|شمل|تكون|كون|ضم|نقسم|قسم|بدأ|بدا|ختتم)"
     r"(?:(?: [\u0620-\u064a]+){0,3}? (?:على|علي|من|إلى|الى))? (?:(?:ال)?(?:أقسام|اقسام|فصول|أجزاء|عناصر|محاور|أبواب)(?: التالية| الآتية)?:? )?(?P<list>.{3,400})"
+)
+_AR_HAS: Final = re.compile(
+    r"(?:و)?(?:ال)?(?:وثيق|مستند|تقرير|ورق|بحث|رسال|عرض|مذكر|كتاب|موقع|مقال|دراس|خط)[\u0620-\u064a]{0,3} (?:يتكون|تتكون|مكونة?|يحتوي|تحتوي|يضم|تضم|ينقسم|تنقسم|يشمل|تشمل|يتضمن|تتضمن)"
+    r"(?: (?:من|على|إلى|الى|في))? (?:[\u0620-\u064a]+ )?(?:فصول|أقسام|اقسام|أجزاء|محاور|أبواب|شرائح) ?: ?(?P<list>.{3,400})"
+    r"|(?:قس[ّ]?م|قسمي|قسّم|اقسم) (?:ال)?[\u0620-\u064a]+ (?:إلى|الى) (?P<list2>.{3,300})|(?:أضف|اضف|أضيفي|زد) (?:قسم|فصل|جدول|ملحق|صفحة|فقرة)[اًا]{0,2} (?:عن|حول|ل|في) ?(?P<list3>.{3,200})"
 )
 _AR_DOCUMENT: Final = re.compile(
     r"وثيق|مستند|تقرير|ورق[ةه]|بحث|رسال[ةه]|عرض|مذكر|كتاب|موقع|صفح|مقال|دراس|خط[ةه]|قسم|أقسام|اقسام|فصل|فصول|شرائح|ملخص|دليل|نشر[ةه]"
@@ -56,11 +67,11 @@ _JOINT: Final = re.compile(
     r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>|/|\|) | ?\b\d{1,2}[.)] | و(?=[\u0620-\u064a]{3,})"
 )
 _STOP: Final = re.compile(
-    r"[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b",
+    r"(?<!\d)[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b",
     re.IGNORECASE,
 )
 _LEAD: Final = re.compile(
-    r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only|أقسام|اقسام) |لل(?=[\u0620-\u064a]{3})|[:\d.]+ ",
+    r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only|أقسام|اقسام|ثم) |لل(?=[\u0620-\u064a]{3})|[:\d.]+ ",
     re.IGNORECASE,
 )
 _EDGES: Final = " .,;:!?،؛؟\"'“”()[]*-–—"
@@ -76,13 +87,14 @@ def structure(sentence: Sentence) -> Iterator[Finding]:
     if match is None:
         return
     slot = _slot(match.groupdict().get("part") or "", text)
-    listed = match["list"] if "list" in match.groupdict() else ""
+    group = next(name for name, value in match.groupdict().items() if name.startswith("list") and value is not None)
+    listed = match.groupdict().get(group) or ""
     stop = _STOP.search(listed)
     listed = listed[: stop.start()] if stop else listed
     items = [item for item in sentence.items if item] if sentence.items else _items(listed)
     if not items:
         return
-    told = ", ".join(items) if sentence.items else text[: match.start("list") + len(listed)].strip(_EDGES)
+    told = ", ".join(items) if sentence.items else text[: match.start(group) + len(listed)].strip(_EDGES)
     for item in items:
         yield Finding(STRUCTURE, slot, item[:120], told)
 
@@ -91,7 +103,7 @@ def _english(text: str) -> re.Match[str] | None:
     should = _SHOULD.match(text)
     if should and (should["part"] or _several(should["list"])):
         return should
-    return _LABEL.match(text) or _SECTIONS.match(text) or _PLACE.match(text)
+    return _HAS.match(text) or _LABEL.match(text) or _SECTIONS.match(text) or _PLACE.match(text)
 
 
 def _arabic(text: str) -> re.Match[str] | None:
@@ -101,7 +113,7 @@ def _arabic(text: str) -> re.Match[str] | None:
     should = _AR_SHOULD.match(text)
     if should and _AR_DOCUMENT.search(text):
         return should
-    return _AR_PLACE.match(text)
+    return _AR_HAS.match(text) or _AR_PLACE.match(text)
 
 
 def _several(listed: str) -> bool:

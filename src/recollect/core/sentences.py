@@ -51,14 +51,15 @@ _TURNING: Final = re.compile(
     re.I,
 )
 _LEAST_KEPT: Final = 0.5  # of what fits: a shorter start is not worth its clean border
+_ENDING: Final = 8  # characters in which a question shows itself
 ELLIPSIS: Final = " …"
 
 
-def sentences(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """The sentences of a message, cleaned, without empty ones."""
     if len(text) > HEAD + TAIL:
         text = f"{text[:HEAD]}\n{text[-TAIL:]}"
-    return [piece for found in _split(_clean(text)) for piece in _pieces(found)]
+    return [piece for found in _ended(_clean(text)) for piece in _pieces(found)]
 
 
 def tidy(text: str) -> str:
@@ -118,7 +119,7 @@ def _clean(text: str) -> str:
     return _EMPHASIS.sub("", _LINE_MARK.sub("", _RULE.sub("", text)))
 
 
-def _split(text: str) -> Iterator[str]:
+def _ended(text: str) -> Iterator[str]:
     start = 0
     for end in _END.finditer(text):
         yield text[start : end.end()]
@@ -137,3 +138,140 @@ def _pieces(text: str) -> Iterator[str]:
         text = text[end:].strip()
     if text:
         yield text
+
+
+# What a sentence is. The words are those of English, Arabic and a few others; elsewhere the cues are just missing.
+
+_QUESTION: Final = re.compile(r"[?？؟][\W_]*$")
+_FACT: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*|(?<=[a-z,;] )[A-Z][\w'-]+")
+_PERSONAL: Final = re.compile(
+    r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein|meine|je|mon|ma|yo|mi)\b|أنا|انا|عندي|لدي|我|私|僕", re.I
+)
+_INTENT: Final = re.compile(
+    r"\b(?:want|need|would like|plan|planning|decided?|going to|have to|prefer|suggest|recommend|agree|must|should"
+    r"|let's|i'll|i'd like|why don't|how about|what about|invite|allergic|hate|love|because)\b"
+    r"|أريد|اريد|أحتاج|يجب|قررت|سوف|أفضل|حساسية|想|要|需要|决定|過敏|过敏|喜欢",
+    re.I,
+)
+_SMALL_TALK: Final = re.compile(
+    r"\b(?:hello|hi|hey|bye|goodbye|good-bye|thanks?|thank you|welcome|good (?:morning|afternoon|evening|night|luck)"
+    r"|how are you|how do you do|see you|nice to|take care|you're right|sounds (?:good|great)|no problem|excuse me"
+    r"|great to hear|happy to help|glad to|let me know if|feel free|sorry)\b"
+    r"|شكرا|مرحبا|السلام عليكم|صباح الخير|مع السلامة|谢谢|你好|再见|ありがとう|こんにちは",
+    re.I,
+)
+
+
+def is_question(text: str) -> bool:
+    return _QUESTION.search(text[-_ENDING:]) is not None
+
+
+def is_personal(text: str) -> bool:
+    return _PERSONAL.search(text) is not None
+
+
+def is_intent(text: str) -> bool:
+    return _INTENT.search(text) is not None
+
+
+def is_small_talk(text: str) -> bool:
+    return _SMALL_TALK.search(text) is not None
+
+
+def facts(text: str) -> int:
+    """How many numbers and names it has."""
+    return len(_FACT.findall(text))
+
+
+# English verbs and clauses, as far as telling needs them.
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VERBS: Final = _set(
+    "need want like love hate know think believe hope wish feel guess mean see hear say tell ask go come get take "
+    "make give find keep try use work live play eat drink sleep buy pay sell spend save owe own drive ride fly walk "
+    "run travel move stay leave start stop begin finish plan prefer enjoy remember forget understand agree disagree "
+    "doubt suppose expect imagine wonder suggest recommend promise appreciate look watch listen talk speak call "
+    "write meet visit help learn study teach practice train wear bring send receive order book cook bake clean wash "
+    "fix build create design draw paint sing dance swim smoke weigh suffer miss care worry fear trust respect "
+    "admire consider choose decide refuse accept apply join belong hold carry turn open close sit stand wait seem "
+    "sound appear become change grow show share add check follow manage handle support charge offer provide deliver "
+    "include contain allow require involve intend happen matter depend tend"
+)
+_PAST_OF: Final = dict(
+    pair.split(":")
+    for pair in sorted(
+        _set(
+            "go:went see:saw take:took get:got make:made say:said think:thought know:knew find:found give:gave "
+            "tell:told feel:felt leave:left keep:kept begin:began run:ran write:wrote sit:sat stand:stood "
+            "lose:lost pay:paid meet:met understand:understood spend:spent grow:grew win:won teach:taught "
+            "fall:fell buy:bought send:sent build:built draw:drew break:broke drive:drove ride:rode eat:ate "
+            "sleep:slept speak:spoke choose:chose catch:caught wear:wore throw:threw forget:forgot sell:sold "
+            "hold:held hear:heard bring:brought come:came become:became sing:sang swim:swam fly:flew hide:hid "
+            "lead:led mean:meant wake:woke stick:stuck do:did have:had"
+        )
+    )
+)
+PAST: Final = frozenset({*_PAST_OF.values(), "dreamt", "learnt", "used"}) - {"did", "had"}
+IRREGULAR: Final = {"have": "has", "do": "does", "go": "goes", "am": "is", "are": "is", "were": "was"} | {
+    "haven't": "hasn't", "don't": "doesn't", "aren't": "isn't", "weren't": "wasn't", "ain't": "isn't",
+}  # fmt: skip
+AUXILIARIES: Final = _set(
+    "do does am are is was were can could will would should must may might shall have has had did"
+)
+ASKING: Final = _set("what which where when why how who whose whom")
+_SUBJECTS: Final = _set("i you we he she it they there this that these those")
+_ARTICLES: Final = _set("the your my his her their this that")
+_DOUBLED: Final = _set("stop plan prefer")
+
+
+def clause(words: list[str]) -> tuple[list[str], list[str]]:
+    """A question in the order of a clause: "if", "I can watch TV"; no words if it has another form."""
+    words = [part for word in words for part in _parted(word)]
+    lower = [word.lower() for word in words]
+    asking = bool(lower) and lower[0] in ASKING
+    place = next((at for at, word in enumerate(lower[:5]) if word in AUXILIARIES), None)
+    if place is None or (place > 0) != asking or place + 2 > len(words) or "," in words[: place + 2]:
+        return [], []
+    lead = [lower[0], *words[1:place]] if asking else ["if"]
+    helper, subject, rest = lower[place], words[place + 1], words[place + 2 :]
+    if subject.lower() not in _SUBJECTS:
+        return lead, _about(lead, helper, words[place + 1 :])
+    if helper not in ("do", "does", "did"):
+        return lead, [subject, helper, *rest] if rest else []
+    if not rest or rest[0] not in VERBS:
+        return [], []
+    verb = rest[0] if helper == "do" else third(rest[0]) if helper == "does" else past(rest[0])
+    return lead, [subject, verb, *rest[1:]]
+
+
+def _parted(word: str) -> list[str]:
+    return [word[:-2], "is"] if word.lower() in ("what's", "where's", "who's", "when's") else [word]
+
+
+def _about(lead: list[str], helper: str, thing: list[str]) -> list[str]:
+    """ "Where is the remote?" → "the remote is"."""
+    if helper not in ("is", "are", "was", "were") or lead[0] not in ("what", "where", "who", "when", "which"):
+        return []
+    if thing[0].lower() not in _ARTICLES or not 2 <= len(thing) <= 6 or "like" in thing:
+        return []
+    return [] if any(word.endswith(("ing", "ed")) for word in thing[2:]) else [*thing, helper]
+
+
+def past(verb: str) -> str:
+    if verb in _PAST_OF:
+        return _PAST_OF[verb]
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return verb[:-1] + "ied"
+    return verb + ("d" if verb.endswith("e") else verb[-1] + "ed" if verb in _DOUBLED else "ed")
+
+
+def third(verb: str) -> str:
+    if verb in IRREGULAR:
+        return IRREGULAR[verb]
+    if verb.endswith(("s", "sh", "ch", "x", "z")):
+        return verb + "es"
+    return verb[:-1] + "ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else verb + "s"

@@ -1,29 +1,26 @@
 """Summarises dialogue without a model, in any language: statements of who said what, chosen from what was said.
 
-Units are sentences told with their speaker, and questions together with their short answers. Each has a weight: how
-central its words are, how much fact it holds, who says it and where. Statements of an earlier summary keep theirs and
-compete with the new ones: the best of the best of parts are the best of all. No unit is chosen for what others said.
+Units are sentences told with their speaker, and questions with the short answers that make no sense without them. Each
+has a weight: how central its words are, what it is about, who says it and where. Statements of an earlier summary keep
+theirs and compete with the new ones, since the best of the best of parts are about the best of all.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from math import exp, log
+from datetime import datetime
+from heapq import heapify, heappop, heappush, nlargest
+from math import exp, fsum, log
 from typing import Final, NamedTuple
 
-from recollect.core import analysis
+from recollect.core import analysis, sentences
 from recollect.core.models import Message, Record
-from recollect.core.sentences import sentences, shorten, tidy
-from recollect.core.telling import NAME_LIMIT, quoted, told, trimmed
-from recollect.core.times import load_zone
+from recollect.core.telling import Days, quoted, speaker, told, trimmed, undated
 
 POOL: Final = 600  # units that are told and compared; the rest could hardly win
 _LADDER: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Statement(Record):
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long a narrative may be and should be, by any measure of text (words, tokens)."""
+    """How long a narrative should and may be, by any measure of text (words, tokens)."""
 
     least: int
     most: int
@@ -53,7 +50,7 @@ def words(text: str) -> int:
 
 
 def ladder(version: int) -> Length:
-    """The words of a brief's narrative, growing with its version (counted from 1)."""
+    """The words of a brief's narrative, which grow with its version (counted from 1)."""
     least, most = _LADDER[min(max(version, 1), len(_LADDER)) - 1]
     return Length(least, most, words)
 
@@ -65,61 +62,45 @@ def narrative(statements: Sequence[Statement]) -> str:
 def summarise(
     turns: Sequence[Sequence[Message]], *, old: Sequence[Statement] = (), length: Length, zone: str = "UTC"
 ) -> list[Statement]:
-    """The statements that tell most of the old ones and the new turns within the length, in the order of time."""
-    choices = [*_remembered(old, zone), *_candidates(turns, first=not old)]
-    chosen = _Choice(choices, length, zone).made()
-    return _dated([choice.statement for choice in chosen], zone)
+    """The statements that tell most of the old ones and of the new turns within the length, in the order of time."""
+    new, worth = _read(turns, first=not old)
+    days = Days(zone, [*(one.at for one in old), *(one.statement.at for one in new)])
+    return _Choice([*_remembered(old), *new], worth, length, days).made()
 
 
-# Reading: from messages to units.
+# Reading: from messages to units and their weights.
 
 
 class Weights(NamedTuple):
-    """Found on the dialogues of DialogSum's dev set from the 200th on, and on QMSum's."""
+    """Tuned on DialogSum's dev set from the 200th dialogue on, QMSum's and LoCoMo's public halves, all at once."""
 
-    frequency: float = 1.088
+    frequency: float = 1.088  # of a word that many lines share
     rarity: float = 0.287
-    size: float = 0.5
-    lead: float = 1.216
-    fade: float = 1.379
-    facts: float = 0.3
-    own: float = 0.361
+    common: float = 0.125  # the share of lines in which a word is too common to tell anything
+    damp: float = 3.2
+    size: float = 0.499  # 1: the mean of a unit's words counts, 0: their sum
+    short: float = 4.8  # words a unit should have
+    lead: float = 1.216  # what opens a conversation says what it is about,
+    fade: float = 1.379  # so many lines long,
+    end: float = 0.122  # and its end what came out
+    facts: float = 0.187  # numbers and names
+    own: float = 0.361  # what people say of themselves
+    intent: float = 0.623  # wishes, plans, decisions, reasons
     question: float = 1.556
     pair: float = 1.44
     small_talk: float = 0.6
-    depth: float = 3.75
-    novelty: float = 1.0
-    cost: float = 0.768
-    floor: float = 0.211
-    short: float = 4.8
-    end: float = 0.122
-    intent: float = 0.623
-    common: float = 0.2
-    damp: float = 2.0
-    spare: float = 0.1
+    machine: float = 0.7  # an assistant without a name: its answers are long and can be asked for again
+    depth: float = 3.75  # sentences of a message until one counts half
+    cost: float = 0.768  # how much a short unit is preferred
+    spare: float = 0.039
+    floor: float = 0.16  # of the best value: what is below is not told once the least length is reached
 
 
-WEIGHTS = Weights()
-
-_ASKED: Final = re.compile(r"[?？؟;]\W*$")
-_ASKED_PLAIN: Final = re.compile(r"[?？؟]\W*$")
-_FACT: Final = re.compile(r"\d+(?:[.,:]\d+)*|(?<=[a-z,;] )[A-Z][\w'-]+")
-_OWN: Final = re.compile(
-    r"\b(?:i|i'm|i've|i'll|my|me|mine)\b|أنا|عندي|لدي|我|私|\b(?:ich|mein|je|mon|ma|yo|mi)\b", re.I
-)
-_SMALL_TALK: Final = re.compile(
-    r"\b(?:hello|hi|hey|bye|goodbye|good-bye|thanks?|thank you|welcome|good (?:morning|afternoon|evening|night|luck)"
-    r"|how are you|how do you do|see you|nice to|take care|you're right|sounds (?:good|great)|no problem|excuse me"
-    r"|great to hear|happy to help|glad to|let me know if|feel free|sorry)\b"
-    r"|شكرا|مرحبا|السلام عليكم|صباح الخير|مع السلامة|谢谢|你好|再见|ありがとう|こんにちは",
-    re.I,
-)
-_INTENT: Final = re.compile(
-    r"\b(?:want|need|would like|plan|planning|decided?|going to|have to|prefer|suggest|recommend|agree|must|should|let's"
-    r"|i'll|i'd like|why don't|how about|what about|invite|allergic|hate|love|because)\b|أريد|أحتاج|يجب|قررت|想|要|需要|决定",
-    re.I,
-)
-_ANSWER_WORDS: Final = 8  # an answer up to so many words needs its question
+WEIGHTS: Final = Weights()
+_SMALLEST: Final = 40  # lines; in a shorter talk it cannot be seen which words are too common
+_ANSWER: Final = 8  # words; a longer answer is understood without its question
+_ANSWER_SIZE: Final = 60  # characters, where words have no spaces
+_REPEATED: Final = 0.02  # what is left of the value of what others have said
 
 
 class _Line(NamedTuple):
@@ -131,189 +112,208 @@ class _Line(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """What may become a statement: a sentence, or a question and the answer to it."""
+    """What may become a statement: a sentence, or a question with the answer in the next line."""
 
     line: int
     place: int  # of the sentence in its message
     text: str
     concepts: frozenset[str]
-    answer: str = ""  # by the next line
+    reply: str = ""
 
 
-class _Choice_(NamedTuple):
+class _Candidate(NamedTuple):
     statement: Statement
     concepts: frozenset[str]
-    order: int
+    order: tuple[int, int]  # among statements of the same time
 
 
-def _speaker(message: Message) -> str:
-    name = tidy(message.name or "")[:NAME_LIMIT].strip()
-    return name if name and name.lower() not in ("user", "assistant") else f"the {message.role}"
+def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Candidate], dict[str, float]]:
+    """The units worth comparing, told; and what each word is worth."""
+    lines = _lines(turns)
+    units = list(_units(lines))
+    worth = _worth(units, len(lines))
+    bases = [fsum(map(worth.__getitem__, unit.concepts)) / (len(unit.concepts) + 3) ** WEIGHTS.size for unit in units]
+    mean = sum(bases) / len(bases) if bases else 1.0
+    weighed = [(base / mean * _merit(unit, lines, first=first), unit) for base, unit in zip(bases, units, strict=True)]
+    names = list(dict.fromkeys(line.who for line in lines))
+    best = nlargest(POOL, weighed, key=lambda pair: pair[0])
+    return [_candidate(unit, weight, lines, names) for weight, unit in best], worth
 
 
 def _lines(turns: Iterable[Iterable[Message]]) -> list[_Line]:
     heard = (message for turn in turns for message in turn if message.role in ("user", "assistant"))
-    lines = (_Line(message, _speaker(message), sentences(message.content)) for message in heard)
+    lines = (_Line(message, speaker(message), sentences.split(message.content)) for message in heard)
     return [line for line in lines if line.sentences]
 
 
 def _units(lines: Sequence[_Line]) -> Iterator[_Unit]:
+    """An answer that needs its question is no unit of its own."""
+    asked = False
     for at, line in enumerate(lines):
-        following = lines[at + 1] if at + 1 < len(lines) and lines[at + 1].who != line.who else None
-        before = lines[at - 1] if at and lines[at - 1].who != line.who else None
+        answers = asked and lines[at - 1].who != line.who and _needs_question(line.sentences[0])
+        last = len(line.sentences) - 1
+        asked = sentences.is_question(line.sentences[last])
         for place, text in enumerate(line.sentences):
             concepts = frozenset(analysis.words(text))
-            asked = bool(_ASKED_PLAIN.search(text))
-            if asked and following is not None and place == len(line.sentences) - 1 and (reply := _reply(following)):
-                yield _Unit(at, place, text, concepts | frozenset(analysis.words(reply)), reply)
-            elif place == 0 and before is not None and _ASKED_PLAIN.search(before.sentences[-1]) and _needs(text):
-                continue
-            if concepts or not text.isascii():
+            reply = _reply(lines, at) if asked and place == last else ""
+            if reply and (both := concepts | frozenset(analysis.words(reply))):
+                yield _Unit(at, place, text, both, reply)
+            if concepts and not (answers and place == 0):
                 yield _Unit(at, place, text, concepts)
 
 
-def _reply(line: _Line) -> str:
-    """The answer that a line begins with, if it is too short to be understood without the question."""
-    first = line.sentences[0]
-    if not _needs(first) or _ASKED_PLAIN.search(first):
+def _reply(lines: Sequence[_Line], at: int) -> str:
+    """The short answer that the next line begins with, if any."""
+    if at + 1 == len(lines) or lines[at + 1].who == lines[at].who:
         return ""
-    if words(first) <= 2 and len(line.sentences) > 1 and words(line.sentences[1]) <= _ANSWER_WORDS:
-        second = line.sentences[1]
-        return first if _ASKED_PLAIN.search(second) else f"{first} {second}"
-    return first
+    first, *rest = lines[at + 1].sentences
+    if not _needs_question(first) or sentences.is_question(first):
+        return ""
+    more = words(first) <= 2 and rest and _needs_question(rest[0]) and not sentences.is_question(rest[0])
+    return f"{first} {rest[0]}" if more else first
 
 
-def _needs(text: str) -> bool:
-    return words(text) <= _ANSWER_WORDS and len(text) <= 60
+def _needs_question(text: str) -> bool:
+    return words(text) <= _ANSWER and len(text) <= _ANSWER_SIZE
 
 
-def _candidates(turns: Sequence[Sequence[Message]], *, first: bool) -> list[_Choice_]:
-    lines = _lines(turns)
-    units = list(_units(lines))
-    if not units:
-        return []
-    scored = _weighed(units, lines, first=first)
-    best = sorted(scored, key=lambda pair: -pair[0])[:POOL]
-    names = list(dict.fromkeys(line.who for line in lines))
-    return [_choice(unit, weight, lines, names) for weight, unit in best]
-
-
-def _choice(unit: _Unit, weight: float, lines: Sequence[_Line], names: Sequence[str]) -> _Choice_:
-    line = lines[unit.line]
-    whom = None
-    if len(names) == 2:
-        whom = names[1] if line.who == names[0] else names[0]
-    asked = bool(_ASKED_PLAIN.search(unit.text))
-    text = told(trimmed(unit.text), line.who, whom, asked=asked)
-    sources = [line.message.id]
-    if unit.answer:
-        reply = lines[unit.line + 1]
-        text = f"{text} {quoted(unit.answer, reply.who)}"
-        sources.append(reply.message.id)
-    statement = Statement(text, tuple(sources), line.message.at, weight)
-    return _Choice_(statement, unit.concepts, unit.line * 1000 + min(unit.place, 999))
-
-
-def _weighed(units: Sequence[_Unit], lines: Sequence[_Line], *, first: bool) -> list[tuple[float, _Unit]]:
-    w = WEIGHTS
-    spread = Counter(concept for at in _by_line(units) for concept in at)
-    count = len(lines)
-    usual = w.common * max(count, 40)
-    worth = {
-        c: n**w.frequency * log(1 + count / n) ** w.rarity / (1 + (n / usual) ** w.damp) for c, n in spread.items()
+def _worth(units: Sequence[_Unit], lines: int) -> dict[str, float]:
+    """Words of many lines are what it is about; words of very many are only how people talk."""
+    spread = Counter(concept for _, concept in {(unit.line, concept) for unit in units for concept in unit.concepts})
+    common = WEIGHTS.common * max(lines, _SMALLEST)
+    return {
+        concept: count**WEIGHTS.frequency
+        * log(1 + lines / count) ** WEIGHTS.rarity
+        / (1 + (count / common) ** WEIGHTS.damp)
+        for concept, count in spread.items()
     }
-    bases = [sum(worth[c] for c in unit.concepts) / (len(unit.concepts) + 3) ** w.size for unit in units]
-    mean = sum(bases) / len(bases) or 1.0
-    return [
-        (base / mean * _merit(unit, lines[unit.line], first=first, back=count - 1 - unit.line), unit)
-        for base, unit in zip(bases, units)
-    ]
 
 
-def _by_line(units: Sequence[_Unit]) -> Iterator[frozenset[str]]:
-    found: dict[int, set[str]] = {}
-    for unit in units:
-        found.setdefault(unit.line, set()).update(unit.concepts)
-    return map(frozenset, found.values())
-
-
-def _merit(unit: _Unit, line: _Line, *, first: bool, back: int) -> float:
-    w = WEIGHTS
-    text = unit.text
-    merit = 1 + w.lead * exp(-unit.line / w.fade) if first else 1.0
-    merit *= 1 + w.facts * min(3, len(_FACT.findall(text)))
-    if _OWN.search(text):
-        merit *= 1 + w.own
-    if unit.answer:
-        merit *= w.pair
-    elif _ASKED_PLAIN.search(text):
-        merit *= w.question
-    if _SMALL_TALK.search(text):
-        merit *= w.small_talk
-    merit /= 1 + unit.place / w.depth
-    merit *= 1 - exp(-len(unit.concepts) / w.short)
+def _merit(unit: _Unit, lines: Sequence[_Line], *, first: bool) -> float:
+    text, line = unit.text, lines[unit.line]
+    merit = (1 - exp(-len(unit.concepts) / WEIGHTS.short)) / (1 + unit.place / WEIGHTS.depth)
+    merit *= 1 + WEIGHTS.facts * min(sentences.facts(text), 3)
+    merit *= WEIGHTS.pair if unit.reply else WEIGHTS.question if sentences.is_question(text) else 1
+    merit *= 1 + WEIGHTS.own * sentences.is_personal(text)
+    merit *= 1 + WEIGHTS.intent * sentences.is_intent(text)
+    merit *= WEIGHTS.small_talk if sentences.is_small_talk(text) else 1
+    merit *= WEIGHTS.machine if line.message.role == "assistant" and not line.message.name else 1
     if first:
-        merit *= 1 + w.end * exp(-back / w.fade)
-    if _INTENT.search(text):
-        merit *= 1 + w.intent
+        merit *= 1 + WEIGHTS.lead * exp(-unit.line / WEIGHTS.fade)
+        merit *= 1 + WEIGHTS.end * exp((unit.line + 1 - len(lines)) / WEIGHTS.fade)
     return merit
+
+
+def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: Sequence[str]) -> _Candidate:
+    """Told with the speaker; "you" is known only where two talk."""
+    message, who, _ = lines[unit.line]
+    whom = names[names[0] == who] if len(names) == 2 else None
+    text = told(trimmed(unit.text), who, whom, asked=sentences.is_question(unit.text))
+    sources = [message.id]
+    if unit.reply:
+        text = f"{text} {quoted(unit.reply, lines[unit.line + 1].who)}"
+        sources.append(lines[unit.line + 1].message.id)
+    return _Candidate(Statement(text, tuple(sources), message.at, weight), unit.concepts, (unit.line, unit.place))
+
+
+def _remembered(old: Sequence[Statement]) -> Iterator[_Candidate]:
+    for at, statement in enumerate(old):
+        bare = replace(statement, text=undated(statement.text))
+        yield _Candidate(bare, frozenset(analysis.words(bare.text)), (at - len(old), 0))
 
 
 # Choosing.
 
 
-def _remembered(old: Sequence[Statement], zone: str) -> Iterator[_Choice_]:
-    for order, statement in enumerate(old):
-        bare = replace(statement, text=_undated(statement, zone))
-        yield _Choice_(bare, frozenset(analysis.words(bare.text)), order - len(old))
-
-
 class _Choice:
-    """Takes the most telling choice again and again, as long as one fits."""
+    """Takes the most telling candidate again and again, as long as one fits."""
 
-    def __init__(self, choices: Sequence[_Choice_], length: Length, zone: str) -> None:
-        self._left = list(choices)
+    def __init__(
+        self, candidates: Sequence[_Candidate], worth: Mapping[str, float], length: Length, days: Days
+    ) -> None:
+        self._candidates = list({one.statement.text: one for one in reversed(candidates)}.values())
+        self._worth = worth
+        self._usual = fsum(worth.values()) / len(worth) if worth else 1.0
         self._length = length
-        self._zone = zone
-        self._taken: list[_Choice_] = []
+        self._days = days
+        self._room = length.most
+        self._taken: list[_Candidate] = []
         self._covered: set[str] = set()
 
-    def made(self) -> list[_Choice_]:
-        w = WEIGHTS
-        length = self._length
-        costs = {id(c): max(1, length.measure(c.statement.text)) for c in self._left}
-        room = length.most
-        top = 0.0
+    def made(self) -> list[Statement]:
+        left = self._fill()
+        if self._is_short():
+            self._squeeze(left)
+        taken = sorted(self._taken, key=lambda one: (one.statement.at, one.order))
+        return self._fitted([one.statement for one in taken])
+
+    def _is_short(self) -> bool:
+        return self._length.most - self._room < self._length.least
+
+    def _fill(self) -> list[_Candidate]:
+        """Values only fall while others are taken, so the best by its last value is looked at first."""
+        sizes = [self._length.measure(one.statement.text) for one in self._candidates]
+        queue = [
+            (-self._value(one, size), at) for at, (one, size) in enumerate(zip(self._candidates, sizes, strict=True))
+        ]
+        heapify(queue)
+        left: list[_Candidate] = []
+        best = -queue[0][0] if queue else 0.0
+        while queue:
+            _, at = heappop(queue)
+            one = self._candidates[at]
+            value = self._value(one, sizes[at])
+            if queue and -value > queue[0][0]:
+                heappush(queue, (-value, at))
+            elif value < WEIGHTS.floor * best and not self._is_short():
+                break
+            elif sizes[at] > self._room or self._cost(one) > self._room:
+                left.append(one)
+            else:
+                self._take(one)
+        return left
+
+    def _value(self, one: _Candidate, size: int) -> float:
+        total = self._sum(one.concepts)
+        new = 1 - self._sum(one.concepts & self._covered) / total if total else 0.0
+        share = size / max(self._length.most, 1)
+        return one.statement.weight * max(new, _REPEATED) / (share + WEIGHTS.spare) ** WEIGHTS.cost
+
+    def _sum(self, concepts: Iterable[str]) -> float:
+        """Exact, so that the order of a set does not matter."""
+        return fsum(self._worth.get(concept, self._usual) for concept in concepts)
+
+    def _cost(self, one: _Candidate) -> int:
+        at = one.statement.at
+        known = any(self._days.of(at) == self._days.of(other.statement.at) for other in self._taken)
+        return self._length.measure(f" {'' if known else self._days.label(at)}{one.statement.text}")
+
+    def _take(self, one: _Candidate) -> None:
+        self._room -= self._cost(one)
+        self._taken.append(one)
+        self._covered |= one.concepts
+
+    def _squeeze(self, left: Iterable[_Candidate]) -> None:
+        """Too little is told because nothing more fits as a whole: the best that is left comes in as far as it fits."""
+        for one in left:
+            if not self._is_short():
+                return
+            text = sentences.shorten(
+                one.statement.text, lambda text, one=one: self._cost(_with(one, text)) <= self._room
+            )
+            if text:
+                self._take(_with(one, text))
+
+    def _fitted(self, statements: list[Statement]) -> list[Statement]:
+        """Costs were summed, and tokens of a whole may be more than those of its parts: the cap holds for the whole."""
         while True:
-            best, value = None, 0.0
-            for c in self._left:
-                if costs[id(c)] > room:
-                    continue
-                known = len(c.concepts & self._covered) / len(c.concepts) if c.concepts else 0.5
-                gain = c.statement.weight * (1 - w.novelty * known) / (costs[id(c)] / length.most + w.spare) ** w.cost
-                if gain > value:
-                    best, value = c, gain
-            if best is None:
-                break
-            top = max(top, value)
-            if length.most - room >= length.least and value < w.floor * top:
-                break
-            self._take(best)
-            room -= costs[id(best)]
-        return sorted(self._taken, key=lambda c: (c.statement.at, c.order))
-
-    def _take(self, c: _Choice_) -> None:
-        self._left.remove(c)
-        self._taken.append(c)
-        self._covered |= c.concepts
+            befores = [None, *(one.at for one in statements)]
+            labels = [self._days.label(one.at, before) for one, before in zip(statements, befores, strict=False)]
+            dated = [replace(one, text=label + one.text) for one, label in zip(statements, labels, strict=True)]
+            if not dated or self._length.measure(narrative(dated)) <= self._length.most:
+                return dated
+            statements.remove(min(statements, key=lambda one: one.weight))
 
 
-# Dates.
-
-
-def _dated(statements: Sequence[Statement], zone: str) -> list[Statement]:
-    return list(statements)
-
-
-def _undated(statement: Statement, zone: str) -> str:
-    return statement.text
+def _with(one: _Candidate, text: str) -> _Candidate:
+    return one._replace(statement=replace(one.statement, text=text))

@@ -1,98 +1,110 @@
-"""Tells who said what: "Sara needs a doctor", and where that is not safe, her own words: "Sara: …".
+"""Tells who said what and when: "Sara needs a doctor", and where that is not safe, her own words: "Sara: …".
 
 Turning "I" and "you" into names is done for English only, by rules that know the verbs they inflect. Whatever a rule
-does not know makes it step back, and the words stay as they were said. The words added are those of ADDED.
+does not know makes it step back, and the words stay as they were said. The words it may add are those of ADDED.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from datetime import date, datetime
 from typing import Final
 
-ADDED: Final = frozenset(
-    "the user assistant says asks tells to if not is are was were has does doesn't isn't hasn't wasn't will would had "
-    "they them their theirs themselves they're they've they'll they'd suggests s code".split()
-)
-NAME_LIMIT: Final = 60  # characters of a speaker's name
+from recollect.core.models import Message
+from recollect.core.sentences import ASKING, AUXILIARIES, IRREGULAR, PAST, VERBS, clause, third, tidy
+from recollect.core.times import load_zone
 
+NAME_LIMIT: Final = 60  # characters of a speaker's name
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join(_MONTHS)})(?: [0-9]{{4}})?\] ")
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ADDED: Final = _set(
+    "the user assistant says asks tells to if not is are was were has does doesn't isn't hasn't wasn't will would "
+    "had they them their theirs themselves they're they've they'll they'd suggests s code"
+)
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\s+|.", re.S)
-_MODALS: Final = frozenset(
-    "can could will would should must may might shall can't cannot couldn't won't wouldn't shouldn't mustn't didn't did "
-    "had hadn't gotta".split()
+_MODALS: Final = _set(
+    "can could will would should must may might shall can't cannot couldn't won't wouldn't shouldn't mustn't didn't "
+    "did had hadn't gotta"
 )
-_PAST_OF: Final = dict(
-    pair.split(":")
-    for pair in (
-        "go:went see:saw take:took get:got make:made say:said think:thought know:knew find:found give:gave tell:told "
-        "feel:felt leave:left keep:kept begin:began run:ran write:wrote sit:sat stand:stood lose:lost pay:paid meet:met "
-        "understand:understood spend:spent grow:grew win:won teach:taught fall:fell buy:bought send:sent build:built "
-        "draw:drew break:broke drive:drove ride:rode eat:ate sleep:slept speak:spoke choose:chose catch:caught wear:wore "
-        "throw:threw forget:forgot sell:sold hold:held hear:heard bring:brought come:came become:became sing:sang "
-        "swim:swam fly:flew hide:hid lead:led mean:meant wake:woke stick:stuck do:did have:had"
-    ).split()
+_ORDERS: Final = _set(
+    "go take come try bring give tell make keep stop turn remember send wait use write create explain help show fix "
+    "find add read open close check call ask put get buy list translate summarize summarise describe suggest "
+    "recommend draft compare plan rewrite generate calculate build design look listen follow sit stay leave avoid "
+    "forget say pick set choose order pay sign fill press click run remove change move meet watch enjoy imagine "
+    "consider"
 )
-_PAST: Final = frozenset({*_PAST_OF.values(), "dreamt", "learnt", "used"}) - {"did", "had"}
-_DOUBLED: Final = frozenset("stop plan prefer".split())
-_BASE: Final = frozenset(
-    "need want like love hate know think believe hope wish feel guess mean see hear say tell ask go come get take make "
-    "give find keep let try use work live play eat drink sleep buy pay sell spend cost save owe own drive ride fly walk "
-    "run travel move stay leave start stop begin finish plan prefer enjoy remember forget understand agree disagree "
-    "doubt suppose expect imagine wonder suggest recommend promise appreciate look watch listen talk speak call write "
-    "meet visit help learn study teach practice train wear bring send receive order book cook bake clean wash fix build "
-    "create design draw paint sing dance swim smoke weigh suffer miss care worry fear trust respect admire consider "
-    "choose decide refuse accept apply join belong come hold carry turn open close sit stand wait stay seem sound "
-    "appear become change grow show share add check follow manage handle support teach charge offer provide deliver "
-    "accept include contain allow require involve intend happen matter depend tend hurt".split()
-) - {"hurt", "cost", "let"}  # the same in the past: not known which
-_ORDERS: Final = frozenset(
-    "go take come try bring give tell make keep stop turn remember send wait use write create explain help show fix find "
-    "add read open close check call ask put get buy list translate summarize summarise describe suggest recommend draft "
-    "compare plan rewrite generate calculate build design look listen follow sit stay leave avoid forget say pick set "
-    "choose order pay sign fill press click run remove change move meet watch enjoy imagine consider".split()
-)
-_SMALL: Final = frozenset(
+_SMALL: Final = _set(
     "also really just always never usually often still already only actually even probably definitely certainly "
-    "simply hardly barely truly finally recently currently mostly generally sometimes totally quite both".split()
+    "simply hardly barely truly finally recently currently mostly generally sometimes totally quite both"
 )
-_IRREGULAR: Final = {"have": "has", "do": "does", "go": "goes", "am": "is", "are": "is", "were": "was"} | {
-    "haven't": "hasn't", "don't": "doesn't", "aren't": "isn't", "weren't": "wasn't", "ain't": "isn't",
-}  # fmt: skip
-_PLURAL: Final = {"am": "are", "was": "were", "wasn't": "weren't"}
+_CAUSING: Final = _set("let lets let's make makes made help helps see saw hear heard watch have had")
 _CONTRACTED: Final = {"m": "am", "ve": "have", "ll": "will", "re": "are"}
-_AUXILIARIES: Final = frozenset(
-    "do does am are is was were can could will would should must may might shall have has had did".split()
+_GROUP: Final = {"we": "they", "us": "them", "our": "their", "ours": "theirs", "ourselves": "themselves"} | {
+    f"we'{ending}": f"they'{ending}" for ending in ("re", "ve", "ll", "d")
+}
+_OTHERS: Final = _set("they them their theirs they're they've they'll they'd")
+_QUOTED: Final = _set("' \" mine myself yourself yourselves thank thanks sorry")
+_AFTER_OBJECT: Final = _set(
+    "to for with about on in at from a an the some that this how what when where if and or my by as all it more "
+    "back off up out down into any so too very again now tomorrow today tonight soon later here there something "
+    "anything"
 )
-_SUBJECTS: Final = frozenset("i you we he she it they there this that these those".split())
-_ASKING: Final = frozenset("what which where when why how who whose whom".split())
-_CAUSING: Final = frozenset("let lets let's make makes made help helps see saw hear heard watch have had".split())
-_GROUP: Final = {"we": "they", "us": "them", "our": "their", "ours": "theirs", "we're": "they're", "we've": "they've"} | {
-    "we'll": "they'll", "we'd": "they'd", "ourselves": "themselves",
-}  # fmt: skip
-_OTHERS: Final = frozenset("they them their theirs they're they've they'll they'd".split())
-_QUOTED: Final = frozenset("myself yourself yourselves thank thanks sorry".split())
-_AFTER_OBJECT: Final = frozenset(
-    "to for with about on in at from a an the some that this how what when where if and or my by as all it more back off "
-    "up out down into any so too very again now tomorrow today tonight soon later here there something anything".split()
+_BEFORE_OBJECT: Final = _set(
+    "to for with about on from of by give gives gave tell told show send sent help ask asked bring call teach offer "
+    "get want meet see like love miss pick take join between behind beside near let make"
 )
-_BEFORE_OBJECT: Final = frozenset(
-    "to for with about on from of by give gives gave tell told show send sent help ask asked bring call teach offer get "
-    "want meet see like love miss pick take join between behind beside near let make".split()
-)
-_AHEAD: Final = frozenset("maybe perhaps today tomorrow yesterday tonight sometimes usually then now lately".split())
-_ARTICLES: Final = frozenset("the your my his her their this that".split())
-_STARTERS: Final = frozenset(
+_AHEAD: Final = _set("maybe perhaps today tomorrow yesterday tonight sometimes usually then now lately")
+_STARTERS: Final = _set(
     "the it there this that these those he she they his her their its a an it's there's that's he's she's they're "
-    "some most all many each every both in on at after before since during for with from by".split()
+    "some most all many each every both in on at after before since during for with from by"
 )
-_GENERAL: Final = frozenset("when if as once before after than whenever where unless until while".split())
-_ADDRESSED: Final = frozenset("i i'm i'll i've i'd my me you you're you'll your".split())
-_JOINING: Final = frozenset("and or but".split())
+_GENERAL: Final = _set("when if as once before after than whenever where unless until while")
+_ADDRESSED: Final = _set("i i'm i'll i've i'd my me you you're you'll your")
+_JOINING: Final = _set("and or but")
 _FILLER: Final = re.compile(
-    r"(?:(?:well|oh|ah|aha|um+|uh+|er+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now|gosh|"
-    r"you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really|please|نعم|طيب|حسنا|嗯|好的|哦)\b(?:\s*[,!…،，.]+\s*|\s+-+\s+)"
-    r"|(?:and|but|so(?! (?:do|does|am|is|are|can|will|have|has|did|was|would|could|should)\b)|um+|uh+|because|cause)\b,?\s+)+(?=\w)",
+    r"(?:(?:well|oh|ah|aha|um+|uh+|er+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now"
+    r"|gosh|you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really"
+    r"|please|نعم|طيب|حسنا|嗯|好的|哦)\b(?:\s*[,!…،，.]+\s*|\s+-+\s+)"
+    r"|(?:and|but|um+|uh+|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could|should)\b))\b,?\s+"
+    r")+(?=\w)",
     re.I,
 )
+
+
+class Days:
+    """Local days, told where they change if there is more than one: "[8 May 2023] ", "[9 May] "."""
+
+    def __init__(self, zone: str, moments: Iterable[datetime]) -> None:
+        self._zone = load_zone(zone)
+        self._told = len({self.of(moment) for moment in moments}) > 1
+
+    def of(self, moment: datetime) -> date:
+        return moment.astimezone(self._zone).date()
+
+    def label(self, moment: datetime, before: datetime | None = None) -> str:
+        """What stands in front of a statement that follows one of another time."""
+        day, last = self.of(moment), None if before is None else self.of(before)
+        if not self._told or day == last:
+            return ""
+        year = "" if last is not None and last.year == day.year else f" {day.year}"
+        return f"[{day.day} {_MONTHS[day.month - 1]}{year}] "
+
+
+def undated(text: str) -> str:
+    return _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
+
+
+def speaker(message: Message) -> str:
+    """The name, or who it is by the role."""
+    name = tidy(message.name or "")[:NAME_LIMIT].strip()
+    return name if name and name.lower() not in ("user", "assistant") else f"the {message.role}"
 
 
 def trimmed(sentence: str) -> str:
@@ -108,7 +120,7 @@ def quoted(sentence: str, who: str) -> str:
 def told(sentence: str, who: str, whom: str | None, *, asked: bool) -> str:
     """One sentence in the third person if that is safe, else in the speaker's own words."""
     tokens = _TOKEN.findall(sentence.replace("’", "'"))
-    if not sentence.isascii() or '"' in sentence or _QUOTED & {token.lower() for token in tokens}:
+    if not sentence.isascii() or _QUOTED & {token.lower() for token in tokens}:
         return quoted(sentence, who)
     text = _question(tokens, who, whom) if asked else _order(tokens, who, whom) or _claim(tokens, who, whom)
     return _initial(text) if text else quoted(sentence, who)
@@ -125,7 +137,7 @@ def _claim(tokens: list[str], who: str, whom: str | None) -> str | None:
         turned = _turn(tokens[2:], who, whom)
         return f"{who} suggests they {turned}" if turned and len(lower) > 2 and lower[2] != "see" else None
     turned = _turn(tokens, who, whom)
-    if turned is None or first in _ASKING:
+    if turned is None or first in ASKING:
         return None
     if first in ("i", "my") or first.startswith("i'") or _is_ahead(lower):
         return turned
@@ -150,7 +162,7 @@ def _order(tokens: list[str], who: str, whom: str | None) -> str | None:
     words = words[1:] if polite else words
     negated = bool(words) and words[0].lower() in ("don't", "never")
     rest = words[1:] if negated else words
-    if whom is None or len(rest) < 3 or rest[0].lower() not in _ORDERS or rest[1].lower() in _AUXILIARIES:
+    if whom is None or len(rest) < 3 or rest[0].lower() not in _ORDERS or rest[1].lower() in AUXILIARIES:
         return None
     if not (rest[1][0].isalnum() and rest[1].islower()):
         return None
@@ -166,8 +178,8 @@ def _question(tokens: list[str], who: str, whom: str | None) -> str | None:
         words.pop()
     if any(not word[0].isalnum() and word != "," for word in words):
         return None
-    lead, clause = _plain(words)
-    turned = _turn(_spaced(clause), who, whom) if clause else None
+    lead, rest = clause(words)
+    turned = _turn(_spaced(rest), who, whom) if rest else None
     asked = _turn(_spaced(lead), who, whom)
     if not turned or not asked:
         return None
@@ -175,57 +187,8 @@ def _question(tokens: list[str], who: str, whom: str | None) -> str | None:
     return f"{who} asks {named}{asked} {turned}."
 
 
-def _plain(words: list[str]) -> tuple[list[str], list[str]]:
-    """A question in the order of a clause: "if", "I can watch TV"; no words if it has another form."""
-    words = [part for word in words for part in _parted(word)]
-    lower = [word.lower() for word in words]
-    asking = bool(lower) and lower[0] in _ASKING
-    place = next((at for at, word in enumerate(lower[:5]) if word in _AUXILIARIES), None)
-    if place is None or (place > 0) != asking or place + 2 > len(words) or "," in words[: place + 2]:
-        return [], []
-    lead = [lower[0], *words[1:place]] if asking else ["if"]
-    helper, subject, rest = lower[place], words[place + 1], words[place + 2 :]
-    if subject.lower() not in _SUBJECTS:
-        return lead, _about(lead, helper, words[place + 1 :])
-    if helper not in ("do", "does", "did"):
-        return lead, [subject, helper, *rest] if rest else []
-    if not rest or rest[0] not in _BASE:
-        return [], []
-    verb = rest[0] if helper == "do" else _third(rest[0]) if helper == "does" else _past(rest[0])
-    return lead, [subject, verb, *rest[1:]]
-
-
-def _parted(word: str) -> list[str]:
-    return [word[:-2], "is"] if word.lower() in ("what's", "where's", "who's", "when's") else [word]
-
-
-def _about(lead: list[str], helper: str, thing: list[str]) -> list[str]:
-    """ "Where is the remote?" → "the remote is"."""
-    if helper not in ("is", "are", "was", "were") or lead[0] not in ("what", "where", "who", "when", "which"):
-        return []
-    if thing[0].lower() not in _ARTICLES or not 2 <= len(thing) <= 6 or "like" in thing:
-        return []
-    return [] if any(word.endswith(("ing", "ed")) for word in thing[2:]) else [*thing, helper]
-
-
-def _past(verb: str) -> str:
-    if verb in _PAST_OF:
-        return _PAST_OF[verb]
-    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
-        return verb[:-1] + "ied"
-    return verb + ("d" if verb.endswith("e") else verb[-1] + "ed" if verb in _DOUBLED else "ed")
-
-
 def _spaced(words: list[str]) -> list[str]:
     return _TOKEN.findall(" ".join(words).replace(" ,", ","))
-
-
-def _third(verb: str) -> str:
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
-    if verb.endswith(("s", "sh", "ch", "x", "z")):
-        return verb + "es"
-    return verb[:-1] + "ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else verb + "s"
 
 
 def _turn(tokens: list[str], who: str, whom: str | None) -> str | None:
@@ -240,8 +203,8 @@ def _turn(tokens: list[str], who: str, whom: str | None) -> str | None:
             inflect = None
             continue
         person, _, short = word.partition("'")
-        name = who if person in ("i", "me", "my", "mine") else whom if person in ("you", "your", "yours") else None
-        if word in _GROUP:
+        name = who if person in ("i", "me", "my") else whom if person in ("you", "your", "yours") else None
+        if word in _GROUP and tokens[at] != "US":
             if grouped:
                 return None
             out.append(_GROUP[word])
@@ -249,11 +212,11 @@ def _turn(tokens: list[str], who: str, whom: str | None) -> str | None:
             if person in ("you", "your", "yours"):
                 return None
             out.append(tokens[at])
-        elif word in ("my", "your", "mine", "yours"):
+        elif word in ("my", "your", "yours"):
             out.append(f"{name}'s")
         elif word == "me" or (word == "you" and _is_object(lower, at)):
             out.append(name)
-        elif person in ("i", "you"):
+        elif person in ("i", "you") and not (at > 2 and tokens[at - 2].istitle()):  # "World War I"
             found = _verb(lower, at, short)
             if found is None:
                 return None
@@ -275,9 +238,9 @@ def _near(lower: list[str], at: int, step: int) -> int:
 def _is_object(lower: list[str], at: int) -> bool:
     """Whether "you" is no subject; where that is not known, the verb will not be found either."""
     after, before = _near(lower, at, 1), _near(lower, at, -1)
-    if before >= 0 and (lower[before].endswith("n't") or lower[before] in _AUXILIARIES):
+    if before >= 0 and (lower[before].endswith("n't") or lower[before] in AUXILIARIES):
         return False
-    if after < 0 or (before >= 0 and lower[before] in _CAUSING and lower[after] in _BASE):
+    if after < 0 or (before >= 0 and lower[before] in _CAUSING and lower[after] in VERBS):
         return True
     if _is_verb(lower[after]) or lower[after].endswith("ed"):
         return False
@@ -285,33 +248,31 @@ def _is_object(lower: list[str], at: int) -> bool:
 
 
 def _is_verb(word: str) -> bool:
-    return word in _MODALS or word in _PAST or word in _BASE or word in _IRREGULAR or word in _PLURAL
+    return word in _MODALS or word in PAST or word in VERBS or word in IRREGULAR
 
 
 def _verb(lower: list[str], at: int, short: str) -> tuple[str, tuple[int, str] | None] | None:
     """What follows the name at once, and which later word changes its form."""
     before = _near(lower, at, -1)
-    if before >= 0 and (lower[before] in _AUXILIARIES or lower[before].endswith("n't")):
+    if before >= 0 and (lower[before] in AUXILIARIES or lower[before].endswith("n't")):
         return None
     if before >= 0 and lower[before] in _GENERAL and not _ADDRESSED & set(lower[:before]):
         return None
     after = _near(lower, at, 1)
     if short:
         if short == "d":
-            return (" would", None) if after >= 0 and lower[after] in _BASE | {"be", "rather"} else None
-        word = _CONTRACTED.get(short)
-        return word and (f" {_IRREGULAR.get(word, word)}", None)  # type: ignore[return-value]
+            return (" would", None) if after >= 0 and lower[after] in VERBS | {"be", "rather"} else None
+        word = _CONTRACTED.get(short, "")
+        return None if not word or _shared(lower, at) else (f" {IRREGULAR.get(word, word)}", None)
     if after < 0:
         return None
     word = lower[after]
     if lower[at] == "i" and (word in ("are", "were", "aren't", "weren't") or _is_joined(lower, at, before)):
         return None
-    if word in ("was", "wasn't") or word in _MODALS or word in _PAST:
+    if word in ("was", "wasn't") or word in _MODALS or word in PAST:
         return "", None
-    if word in _IRREGULAR:
-        return "", (after, _IRREGULAR[word])
-    if word in _BASE:
-        return None if _shared(lower, after) else ("", (after, _third(word)))
+    if word in IRREGULAR or word in VERBS:
+        return None if _shared(lower, after) else ("", (after, third(word)))
     return ("", None) if word.endswith("ed") and len(word) > 4 else None
 
 
@@ -325,7 +286,7 @@ def _is_joined(lower: list[str], at: int, before: int) -> bool:
 def _shared(lower: list[str], verb: int) -> bool:
     """Whether a second verb hangs on the same subject: "I work and eat"."""
     for at in range(verb + 1, len(lower) - 2):
-        if lower[at] in _JOINING and lower[at + 2] in _BASE:
+        if lower[at] in _JOINING and lower[at + 2] in VERBS:
             return "to" not in lower[verb:at]
         if not (lower[at].isspace() or lower[at][0].isalnum()):
             return False

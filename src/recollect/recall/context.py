@@ -13,6 +13,7 @@ from typing import Final
 
 from recollect.core.brief import Brief
 from recollect.core.errors import InvalidInput
+from recollect.core.ledger import Entry
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.protocols import Tokenizer
 from recollect.core.summarise import Statement
@@ -56,6 +57,7 @@ class Ingredients:
     why: Callable[[int], dict[str, float]]
     zone: str
     brief: Brief | None = None
+    entries: Sequence[Entry] = ()  # of the ledger, with what was said since the brief
     liked: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
 
@@ -223,7 +225,7 @@ class _Brief:
             items = [_entry(one) for one in self.data]
             draft.part("important_data", alone, "what must not be lost, as far as it may matter here", items)
         if self.statements:
-            items = [{"text": one.text, "sources": list(one.sources)} for one in self.statements]
+            items = [_statement(one) for one in self.statements]
             draft.part("summary", self.tokens(count) - alone, "what came before the newest turns", items)
         draft.left_out += [_entry(one) | {"reason": "less relevant"} for one in self.data_left_out[:LEFT_OUT]]
         if self.statements_left_out:
@@ -232,9 +234,15 @@ class _Brief:
             log.info("context: summary shortened by %d statements", self.statements_left_out)
 
 
+def _statement(one: Statement) -> JsonObject:
+    first = one.sources[0] if one.sources else None
+    return {"message_id": first, "kind": "summary", "text": one.text, "sources": list(one.sources)}
+
+
 def _entry(one: Worthy) -> JsonObject:
     entry = one.entry
     return {
+        "message_id": entry.sources[0] if entry.sources else None,
         "kind": entry.kind, "slot": entry.slot, "text": one.text, "sources": list(entry.sources),
         "trust": entry.trust, "score": round(one.worth, 4),
     }  # fmt: skip
@@ -244,24 +252,30 @@ def _brief(
     given: Ingredients, budget: int, left: int, share: int, limits: Limits, tokenizer: Tokenizer, count: Count
 ) -> _Brief:
     """Entries by relevance, then as much of the narrative as fits."""
-    brief = given.brief
-    if brief is None:
-        return _Brief()
-    ranked = important.weigh(brief.entries, given.question, given.liked)
+    turns = turns_of(given.newest)
+    shown = turns[-1:] if budget <= SMALL else turns[-limits.turns :]
+    told = {message.seq for turn in shown for message in turn}  # by the tail
+    ranked = important.weigh([one for one in given.entries if one.seq not in told], given.question, given.liked)
     if budget <= SMALL:
         cap = min(int(left * SMALL_DATA), limits.brief)
         return _with_entries(ranked, cap, important.WORTH_A_LITTLE_ROOM, tokenizer)
-    turns = turns_of(given.newest)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
-    told = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
-    rest = cap - told.tokens(count) - tokenizer.count("\n".join(fence.background("")))
-    statements = important.fitting(brief, rest - (0 if told.data else FRAME), tokenizer.count)
-    found = _Brief(told.data, statements, told.data_left_out, len(brief.statements) - len(statements))
-    while found.statements and found.tokens(count) > cap:  # an estimate was too low
-        kept = found.statements[:-1]
-        found = _Brief(told.data, kept, told.data_left_out, len(brief.statements) - len(kept))
-    return found
+    data = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
+    return data if given.brief is None else _with_narrative(given.brief, data, cap, tokenizer, count)
+
+
+def _with_narrative(brief: Brief, data: _Brief, cap: int, tokenizer: Tokenizer, count: Count) -> _Brief:
+    """As much of the narrative as the entries leave room for."""
+    heading = tokenizer.count("\n".join(fence.background("")))
+    rest = cap - heading - (data.tokens(count) if data.lines else FRAME)
+    statements = important.fitting(brief, rest, tokenizer.count)
+    while True:
+        left_out = len(brief.statements) - len(statements)
+        found = _Brief(data.data, statements, data.data_left_out, left_out)
+        if not statements or found.tokens(count) <= cap:
+            return found
+        statements = statements[:-1]  # an estimate was too low
 
 
 def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: Tokenizer) -> _Brief:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from recollect.core.brief import Brief
 from recollect.core.models import Context, JsonObject, Message, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import paired
 from recollect.providers.tokenizer import count_message
+from recollect.recall.briefs import Remembered
 from recollect.recall.context import Ingredients, Limits, build
 from recollect.recall.recaller import Found, Recaller, items_of
 from recollect.recall.scope import Scope
@@ -56,11 +56,11 @@ class Prompting:
             if stored is None or not _is_at(found.scope, int(index), conversation, stored)
         ]
         messages = await self._recaller.texts(principal, found.scope, wanted)
-        brief, degraded = await self._recaller.briefs.get(principal, conversation)
-        found = replace(found, degraded=(*found.degraded, *degraded))
+        remembered = await self._recaller.briefs.get(principal, conversation)
+        found = replace(found, degraded=(*found.degraded, *remembered.degraded))
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
-        settled = (brief, settings, budget, tokenizer)
+        settled = (remembered, settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
         if size < INLINE_SIZE:
             context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
@@ -92,7 +92,7 @@ def _build(
     system_prompt: str | None,
     conversation: str,
     zones: Sequence[str],
-    brief: Brief | None,
+    remembered: Remembered,
     settings: Settings,
     budget: int,
     tokenizer: Tokenizer,
@@ -105,8 +105,9 @@ def _build(
         items_of(found, messages, passages_too=settings.rag_chunking),
         found.scores.why,
         zones[0] if zones else "UTC",
-        brief,
-        _liked(found, conversation) if brief is not None else lambda _: 0.0,
+        remembered.brief,
+        remembered.entries,
+        _liked(found, conversation),
         found.degraded,
     )
     return build(

@@ -19,7 +19,7 @@ from recollect.core.models import Hit, JsonObject, Message, Neighbour, Principal
 from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
 from recollect.recall import scoring
-from recollect.recall.briefs import LatestBriefs, hit_of
+from recollect.recall.briefs import LatestBriefs, hits_of
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
@@ -134,8 +134,7 @@ class Recaller:
         found = await self.find(principal, text, conversation=conversation, at=at, since=since, until=until, most=most)
         hits = await self._hits(principal, found, most)
         if conversation is not None and limit:
-            brief, _ = await self.briefs.get(principal, conversation)
-            hits += [] if brief is None else [one for one in [hit_of(brief, text)] if one is not None]
+            hits += hits_of((await self.briefs.get(principal, conversation)).brief, text)
         used = None
         if budget is not None and count is not None:
             hits, used = _within(hits, budget, count)

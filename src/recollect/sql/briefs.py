@@ -28,7 +28,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the brief of a conversation stands. Another one, or none, has another mark."""
+    """Where the brief of a conversation stands. Another one has another mark, and so has another log behind it."""
 
     key: int
     zone: str
@@ -37,7 +37,7 @@ class Standing:
     through_seq: int
     messages: int
     tokens: int
-    mark: tuple[int, int, int]
+    mark: tuple[int, ...]
 
 
 class Briefs:
@@ -156,7 +156,7 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
 
 def _standing(row: Row) -> Standing:
     version, through = row["version"] or 0, row["through_seq"] or 0
-    mark = (version, through, row["created_at"] or 0)
+    mark = (version, through, row["created_at"] or 0, row["erased"], row["generation"])
     return Standing(
         row["key"], row["zone"], row["last_seq"], version, through, row["messages"] or 0, row["tokens"] or 0, mark
     )

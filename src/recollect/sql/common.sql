@@ -308,7 +308,8 @@ DELETE FROM recalls WHERE at < :before;
 -- Briefs.
 
 -- name: brief_standing
-SELECT c.key, c.zone, c.last_seq, b.version, b.through_seq, b.messages, b.tokens, b.created_at
+SELECT c.key, c.zone, c.last_seq, c.last_seq - c.messages AS erased, c.generation,
+       b.version, b.through_seq, b.messages, b.tokens, b.created_at
 FROM conversations c LEFT JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation ORDER BY b.version DESC LIMIT 1;
 
@@ -422,6 +423,14 @@ DELETE FROM leases WHERE holder = :holder;
 -- system: a backup holds everyone's log
 SELECT key, person, name, title, tags, zone, created_at, last_seq FROM conversations
 WHERE key > :after ORDER BY key LIMIT :limit;
+
+-- name: briefs_of_conversation
+SELECT version, through_seq AS through, messages, tokens, created_at AS now, model, body FROM briefs
+WHERE conversation_key = :key ORDER BY version;
+
+-- name: brief_entries_of_conversation
+SELECT number, version, entry, ended_version, ended_at FROM brief_entries
+WHERE conversation_key = :key ORDER BY number;
 
 -- name: every_setting
 -- system: a backup holds everyone's settings

@@ -1,6 +1,7 @@
 """Copying the log between databases, row by row: how a PostgreSQL store is backed up to an SQLite file and back.
 
-Only what is not derived is copied, and the entries, so that everything can be found at once. Keys are given anew.
+What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, and briefs,
+which a model may have written. Keys are given anew.
 """
 
 from __future__ import annotations
@@ -39,5 +40,10 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row) -> No
         save_messages(target, rows)
         save_entries(target, [(row, entries.encode(row["content"], row["name"])) for row in rows])
         after = page[-1]["seq"]
+    for query, insert in (
+        ("briefs_of_conversation", "insert_brief"),
+        ("brief_entries_of_conversation", "insert_brief_entry"),
+    ):
+        target.many(insert, [one | {"key": key} for one in source.all(query, key=row["key"])])
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
