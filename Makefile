@@ -5,7 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test lint fast kill test-long bench bench-recall bench-speed bench-lexical docs clean
+.PHONY: help demo test lint fast kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+        bench-speed bench-lexical docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
@@ -14,6 +15,9 @@ help:
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
+	@echo "make bench-prompts  what prompts cost and keep at each budget, and what the brief keeps alone (needs the data)"
+	@echo "make bench-summaries  the built-in summariser beside four others (needs the data)"
+	@echo "make bench-ledger   what the rules of the ledger find, on labelled utterances"
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
@@ -61,6 +65,20 @@ DATA ?= ../shared/bench
 
 bench-recall: $(VENV)/ready
 	@$(BIN)/python -m bench.recall --data $(DATA) $(if $(wildcard docs/evidence.json),--baseline docs/evidence.json) $(ARGS)
+
+# The other summarisers are installed for these benches alone.
+$(VENV)/peers: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+bench-prompts: $(VENV)/peers
+	@$(BIN)/python -m bench.prompts --data $(DATA) $(ARGS)
+
+bench-summaries: $(VENV)/peers
+	@$(BIN)/python -m bench.summaries --data $(DATA) $(ARGS)
+
+bench-ledger: $(VENV)/ready
+	@$(BIN)/python -m bench.ledger $(ARGS)
 
 bench-speed: $(VENV)/ready
 	@$(BIN)/python -m bench.speed --data $(DATA) $(ARGS)

@@ -21,7 +21,7 @@ def run_example(example: str, folder: Path) -> list[str]:
 
 def test_the_examples_run_as_they_are_printed(tmp_path: Path) -> None:
     """Six lines recall a fact by its meaning: the question shares no word with it."""
-    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     lines = [line for line in first.strip().splitlines() if line.strip()]
     assert len(lines) <= 7  # with the import
     said = run_example(first, tmp_path)
@@ -31,6 +31,9 @@ def test_the_examples_run_as_they_are_printed(tmp_path: Path) -> None:
     more = run_example("from recollect import Memory\n" + second, tmp_path)
     assert any("Plan dinner." in line for line in more)
     assert more[-1].endswith("'question']")
+    brief = run_example("from recollect import Memory\n" + third, tmp_path)
+    assert "Berlin" in brief[0] and brief[0].endswith("{'theme': 'dark'}")
+    assert "Paris', datetime" in brief[1] and "Berlin', None" in brief[1]
 
 
 def test_every_command_line_in_the_readme_names_a_real_command() -> None:

@@ -357,6 +357,11 @@ def test_a_preset_can_come_from_the_environment(run: Run, untold: str, monkeypat
     assert "Nothing is due" in run("compress", "trip").stderr
 
 
+def test_a_worker_folds_by_its_preset(run: Run, untold: str) -> None:
+    run("worker", "--once", "--preset", "compact")
+    assert as_json(run("brief", "trip", "--json"))["through_seq"] == 14
+
+
 def test_settings_show_what_a_preset_sets_and_that_it_counts_more(run: Run, untold: str) -> None:
     rows = as_json(run("settings", "--preset", "A", "--json"))
     assert ("compress_messages_at", 5, "preset") in [(row["name"], row["value"], row["origin"]) for row in rows]

@@ -250,9 +250,9 @@ def test_b_phase_3_a_short_conversation_is_left_alone(open_memory: Open, model: 
 def test_b_phase_3_the_system_prompt_counts_for_the_threshold(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 3: "helper to estimate tokens including system prompt and summaries"; spec §4's table."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", talk(7))
+    memory.add_many("trip", talk(8))
     memory.drain()
-    assert memory.brief("trip") is None  # about 2200 tokens
+    assert memory.brief("trip") is None  # about 2530 tokens
     memory.context("trip", "hello", system_prompt="You are a helpful assistant. " * 250)  # 1250 more
     memory.add_many("trip", said("thanks"))
     memory.drain()
@@ -667,11 +667,11 @@ def test_d_8_1_the_cursor_advances_to_the_last_folded_message(open_memory: Open,
     """D 5.2 step 5 and 8.1: last_summarized_message_id moves on, and what is behind it is not read again."""
     memory = open_memory(settings="D", model=model)
     cursors = []
-    for first in (0, 22, 44):
-        memory.add_many("trip", talk(22, first=first))
+    for first, turns in ((0, 21), (21, 18), (39, 18)):
+        memory.add_many("trip", talk(turns, first=first))
         memory.drain()
         cursors.append(brief_of(memory).through_seq)
-    assert cursors == [38, 82, 126]
+    assert cursors == [36, 72, 108]
     history = memory.history("trip")
     assert history[cursors[-1] - 1].role == "assistant"
     if model is not None:
@@ -680,6 +680,16 @@ def test_d_8_1_the_cursor_advances_to_the_last_folded_message(open_memory: Open,
         assert not set(read[0]) & set(read[-1])
         assert "=== EXISTING_SUMMARY ===\nNONE\n" in asked(model.calls[0])
         assert "NONE" not in asked(model.calls[-1])
+
+
+def test_d_5_2_much_that_comes_at_once_is_folded_down_to_the_last_k_turns(
+    open_memory: Open, model: FakeModel | None
+) -> None:
+    """D 5.2 step 3 and spec §4: all but the last K, also when it takes several steps."""
+    memory = open_memory(settings="D", model=model)
+    memory.add_many("trip", talk(25))
+    memory.drain()
+    assert brief_of(memory).through_seq == 44
 
 
 def test_d_8_2_a_short_chat_is_a_sliding_window(open_memory: Open, model: FakeModel | None) -> None:

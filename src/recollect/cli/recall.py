@@ -37,6 +37,7 @@ TEXT_LINES: Final = 2  # of a hit, on a terminal
 ANSWER_LINES: Final = 3
 TOO_SMALL: Final = 0.0005  # parts of a score that would be shown as nothing
 LEFT_OUT: Final = 3  # things that a prompt had no room for, shown for each reason
+LEFT_OUT_TEXT: Final = 120  # characters of each
 SHARE: Final = 16  # columns for a budget
 REMEMBERED: Final = ("important_data", "summary", "recall", "tail")  # parts of a prompt that are not the caller's
 STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
@@ -192,7 +193,8 @@ def _left_out(memory: Memory, conversation: str, left_out: Sequence[JsonObject])
         lines.append(Text(f"left out: {line(reason)}", "dim"))
         for one in items[:LEFT_OUT]:
             text = one.get("text") or _words(memory, one.get("conversation", conversation), one.get("seq"))
-            lines += [Text(INDENT) + found for found in shortened(text, 1)[: bool(text)]]
+            cut = text if len(text) <= LEFT_OUT_TEXT else text[:LEFT_OUT_TEXT] + "…"
+            lines += [Text(INDENT) + found for found in shortened(cut, 1)[: bool(text)]]
         if len(items) > LEFT_OUT:
             lines.append(Text(f"{INDENT}and {len(items) - LEFT_OUT} more; --json names them", "dim"))
     return lines

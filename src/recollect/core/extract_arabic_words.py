@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 _MARKS: Final = frozenset("\u0640\u0670\u200c\u200d\u200e\u200f\u00ad" + "".join(map(chr, range(0x064B, 0x0660))))
@@ -50,3 +52,42 @@ GIVEN: Final = _any(
     ميساء وفاء ولاء ياسمين يسرا جميله جواهر حنان حليمه حصه دانه دينا دعاء رقيه بدريه بسمه بشري امل امال اميره امينه امنه
     اسماء الاء ايمان ابتسام اروي شيخه شيماء شمسه صفيه عبير عفراء علياء غاده فوزيه كوثر"""
 )
+# What stands for what in the patterns of the rules, replaced in this order.
+SHORTHAND: Final = {
+    "~": r"(?:(?:حاليا|الان|الحين|دائما|دايما|دايم|عاده|جدا|كثيرا|وايد|مره|واجد|موخرا|كمان|ايضا|فعلا) ){0,2}",
+    "IN": r"(?:في |ب(?=[\u0620-\u064a]{3}))",
+    "TO": r"(?:الي |حق |علي |ل(?=[\u0620-\u064a]{3}))",
+    "IS": r"(?: هو| هي| الان| الحين| حاليا| الجديد| الجديده| كان| يكون| صار| صارت| اصبح| اصبحت|:){0,3} ",
+    "WHO": rf"(?: (?P<who>{GIVEN}))?",
+    "REL": rf"(?P<rel>{RELATIVES})",
+    "NUM": rf"(?:[\d٠-٩]|{NUMBERS})",
+    "TIME": rf"(?:[\d٠-٩]|{TIMES})",
+    "<JOBS>": JOBS,
+    "<GIVEN>": GIVEN,
+    "<HEALTH>": HEALTH,
+    "<OWNED>": OWNED,
+    "<LANGUAGES>": LANGUAGES,
+}
+
+_NOT_THINGS: Final = frozenset("ان انك اني هذا هذه ذلك لو اذا كل ما شي شيء فيك منك".split())
+_NO_WISH: Final = re.compile(
+    r"(?:ان )?(?:اعرف|اسال|اقول|اشكر|افهم|اعتذر|معرفه|اسالك|اخبر|منك|انك|سوال|مساعد|تساعد|تعرف|انام|اكل|اروح|اشوف|تكتب|تترجم|ترجمه|كلمه|اسم\b|فكره|وصفه|شرح|تشرح|الاجابه|ذلك|هذا)"
+)
+
+
+def is_thing(value: str) -> bool:
+    words = fold(value)[0].split()
+    return words[0] not in _NOT_THINGS and (len(words) > 1 or not words[0].endswith(("ها", "هم", "هما")))
+
+
+def is_wish(value: str) -> bool:
+    return len(value.split()) >= 2 and not _NO_WISH.match(fold(value)[0])
+
+
+CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "few": lambda value: len(value.split()) <= 4,
+    "full": lambda value: len(value.split()) >= 2,
+    "short": lambda value: len(value.split()) <= 6,
+    "thing": is_thing,
+    "wish": is_wish,
+}

@@ -1,4 +1,4 @@
-"""English words that the rules go by, and what a value may look like."""
+"""English words that the rules go by."""
 
 from __future__ import annotations
 
@@ -66,53 +66,38 @@ FEELINGS: Final = frozenset(
     like what how why where when all here there up down on off out over away done ready late early important
     the my your his her our their it that this these an a tbd tbc unknown missing unclear undecided pending open""".split()
 )
-_NOT_NAMES: Final = frozenset(
-    """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also still
-    new old afraid excited thrilled curious interested looking going trying planning working thinking wondering having
-    using getting in on at from with about the a an vegan vegetarian single married muslim christian jewish hindu
-    monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-    september october november december god jesus yes no also thanks i we it this that what my our""".split()
+IMPERATIVE: Final = (
+    r"(?:book|send|give|show|use|skip|write|add|include|start|end|put|format|remind|keep|avoid|address|reply|answer|explain|call|cite|convert"
+    r"|(?:don't|do not|never|always) (?:use|give|send|show|write|add|include|put|call|tell|ask|assume|start|end|mention|answer|reply|explain|make|skip|suggest|apologi[sz]e)|leave|list|number|highlight|round|quote|translate|drop|mention|assume|ask|tell|stop|respond|make)"
 )
-_TIMES: Final = re.compile(
-    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september|october"
-    r"|november|december|today|tomorrow|night|home|least|most|once|present|all|first|last)\b",
-    re.IGNORECASE,
+_UNWANTED = (
+    r"(?!(?:know|ask|see|hear|say|thank|talk|understand|make sure|be|go (?:to bed|now|home|to sleep)|sleep|eat|leave|admit|tell|mention|share"
+    r"|note|add|clarify|discuss|confirm|check|think|believe|remind|emphasi[sz]e|point out|get back|have to|say|congratulate"
+    r"|apologi[sz]e|chat|hear|wish|do (?:that|it|this)|it|that|this|you|chill|relax|rest|run|cry|die|hug|use the bathroom|like)\b)"
 )
-
-
-def is_job(value: str) -> bool:
-    """Whether the words name a trade: "senior data engineer", "nurse at a clinic", not "big fan"."""
-    words = re.split(r" (?:at|in|for|with|of|by|on|from|who|working|specializing) ", value.lower(), maxsplit=1)[
-        0
-    ].split()
-    return bool(words) and len(words) <= 5 and words[-1].rstrip("s.") in JOBS
-
-
-def is_proper(value: str) -> bool:
-    """Begins with a capital or a digit, perhaps after an article, and is no time."""
-    words = value.split()
-    if words and words[0].lower() in ("a", "an", "the"):
-        words = words[1:]
-    return bool(words) and not words[0][:1].islower() and not _TIMES.match(words[0])
-
-
-def is_place(value: str) -> bool:
-    """A name, or what people who never use capitals write like one."""
-    words = value.split()
-    if not words or _TIMES.match(words[0]) or not any(sign.isalpha() for sign in value):
-        return False
-    if any(word[:1].isupper() for word in words):
-        return True
-    return len(words) <= 3 and words[0] not in _NOT_PLACES
-
-
-_NOT_PLACES: Final = frozenset(
-    """a an the my our your his her their this that these those it fear peace harmony constant hope love general front
-    charge case fact order need time one two something somewhere work school home bed here there between and any some
-    different""".split()
-)
-
-
-def is_person(value: str) -> bool:
-    words = value.split()
-    return 0 < len(words) <= 4 and not {word.lower() for word in words} & _NOT_NAMES and words[0][:1].isalpha()
+_WISH = r"(?:(?:please|kindly|always|from now on,?|in (?:the )?future,?|going forward,?|can you please|make sure (?:to|you)|I(?:'d| would)? (?:want|like|need|prefer) you to) ){1,3}"
+# What stands for what in the patterns of the rules, replaced in this order.
+SHORTHAND: Final = {
+    "I'm": r"I(?:'m| am)",
+    "I've": r"I(?:'ve| have)?",
+    "I'd": r"(?:I|we)(?:'d| would)",
+    "we're": r"we(?:'re| are)",
+    "we've": r"we(?:'ve| have)?",
+    "don't": r"(?:do not|don't)",
+    "can't": r"(?:can ?not|can't)",
+    "~": r"(?:(?:really|currently|now|also|just|still|actually|always|usually|mostly|mainly|personally|definitely|finally"
+    r"|recently|already|only|generally|normally|typically|strongly|much|absolutely|officially|probably|tend to) ){0,2}",
+    " is ": r"(?:'s| is| are|'re| was| will be) (?:now |actually |currently |still |also )?",
+    "MY": r"(?:my|our|the)",
+    "REL": rf"(?P<rel>(?:(?:older|younger|little|big|eldest|twin|late|best|ex) |ex-)?(?:{RELATIVES}))",
+    "NAME": r"(?:,? (?P<who>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20})?)),?)?",40}?",
+    "<EVENTS>": EVENTS,
+    "<TRAITS>": TRAITS,
+    "<THINGS>": THINGS,
+    "<NATIONS>": NATIONS,
+    "<POSSESSIONS>": POSSESSIONS,
+    "<JOBS>": "|".join(sorted(JOBS)),
+    "<IMPERATIVE>": IMPERATIVE,
+    "<UNWANTED>": _UNWANTED,
+    "<WISH>": _WISH,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -48,6 +48,37 @@ class Grammar(NamedTuple):
     last_joint: re.Pattern[str]  # stands before the last item
     name_words: int = 7
     whole: re.Pattern[str] | None = None  # begins what is no list of names, though commas stand in it
+
+
+def table(
+    text: str,
+    shorthand: Mapping[str, str],
+    checks: Mapping[str, Callable[[str], bool]],
+    *,
+    prefix: str = "",
+    flags: int = 0,
+) -> tuple[Rule, ...]:
+    """Rules from a table: a line `kind | slot | flags | text`, and under it, indented, the pattern.
+
+    Flags are `one` (single), `ends`, a style, and the name of a check. An underscore at the end of a pattern is a space.
+    """
+    rules: list[Rule] = []
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        head, *pieces = block.split("\n")
+        pattern = "".join(piece.strip() for piece in pieces)
+        pattern = f"{pattern[:-1]} " if pattern.endswith("_") else pattern
+        for short, full in shorthand.items():
+            pattern = pattern.replace(short, full)
+        kind, slot, marks, told = (part.strip() for part in f"{head} | | |".split("|")[:4])
+        style = next((mark for mark in marks.split() if mark in _STYLES), "name")
+        check = next((checks[mark] for mark in marks.split() if mark in checks), None)
+        compiled = re.compile(f"{prefix}(?:{pattern})", flags)
+        marked = {"single": "one" in marks.split(), "ends": "ends" in marks.split()}
+        rules.append(Rule(kind, slot, compiled, told, style, check=check, **marked))
+    return tuple(rules)
+
+
+_STYLES: Final = ("name", "list", "clause", "long")
 
 
 def apply(

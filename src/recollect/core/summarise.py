@@ -76,6 +76,7 @@ class Weights(NamedTuple):
 
     frequency: float = 1.088  # of a word that many lines share
     rarity: float = 0.287
+    calm: float = 0.05
     common: float = 0.125  # the share of lines in which a word is too common to tell anything
     damp: float = 3.2
     size: float = 0.499  # 1: the mean of a unit's words counts, 0: their sum
@@ -180,11 +181,10 @@ def _needs_question(text: str) -> bool:
 def _worth(units: Sequence[_Unit], lines: int) -> dict[str, float]:
     """Words of many lines are what it is about; words of very many are only how people talk."""
     spread = Counter(concept for _, concept in {(unit.line, concept) for unit in units for concept in unit.concepts})
+    frequency = WEIGHTS.frequency * (_SMALLEST / max(lines, _SMALLEST)) ** WEIGHTS.calm
     common = WEIGHTS.common * max(lines, _SMALLEST)
     return {
-        concept: count**WEIGHTS.frequency
-        * log(1 + lines / count) ** WEIGHTS.rarity
-        / (1 + (count / common) ** WEIGHTS.damp)
+        concept: count**frequency * log(1 + lines / count) ** WEIGHTS.rarity / (1 + (count / common) ** WEIGHTS.damp)
         for concept, count in spread.items()
     }
 

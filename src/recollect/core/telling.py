@@ -45,6 +45,9 @@ _SMALL: Final = _set(
     "simply hardly barely truly finally recently currently mostly generally sometimes totally quite both"
 )
 _CAUSING: Final = _set("let lets let's make makes made help helps see saw hear heard watch have had")
+_PLURAL: Final = {"am": "are", "was": "were", "wasn't": "weren't"}
+_PERSONS: Final = _set("i me my you your yours")
+_NUMBERED: Final = _set("war part chapter phase type level stage section volume act")  # "World War I"
 _CONTRACTED: Final = {"m": "am", "ve": "have", "ll": "will", "re": "are"}
 _GROUP: Final = {"we": "they", "us": "them", "our": "their", "ours": "theirs", "ourselves": "themselves"} | {
     f"we'{ending}": f"they'{ending}" for ending in ("re", "ve", "ll", "d")
@@ -195,33 +198,28 @@ def _turn(tokens: list[str], who: str, whom: str | None) -> str | None:
     """The sentence with names for "I" and "you", or nothing where a rule does not know what to do."""
     out: list[str] = []
     lower = [token.lower() for token in tokens]
-    grouped = bool(_OTHERS & set(lower))
-    inflect: tuple[int, str] | None = None  # the verb that agrees with a name, and its new form
+    others = bool(_OTHERS & set(lower))
+    alone = not others and not any(word in _GROUP or word.startswith("you") for word in lower)
+    named = False  # then "they" is nobody else
+    forms: dict[int, str] = {}  # of verbs that agree with a name
     for at, word in enumerate(lower):
-        if inflect and inflect[0] == at:
-            out.append(inflect[1])
-            inflect = None
-            continue
         person, _, short = word.partition("'")
-        name = who if person in ("i", "me", "my") else whom if person in ("you", "your", "yours") else None
-        if word in _GROUP and tokens[at] != "US":
-            if grouped:
-                return None
+        name = who if person in ("i", "me", "my") else whom
+        if at in forms or (person not in _PERSONS and word not in _GROUP) or tokens[at] == "US":
+            out.append(forms.get(at, tokens[at]))
+            continue
+        again, named = named and alone, named or name == who
+        if word in _GROUP and not others:
             out.append(_GROUP[word])
-        elif name is None:
-            if person in ("you", "your", "yours"):
-                return None
-            out.append(tokens[at])
+        elif name is None or word in _GROUP:
+            return None
         elif word in ("my", "your", "yours"):
-            out.append(f"{name}'s")
+            out.append("their" if again else f"{name}'s")
         elif word == "me" or (word == "you" and _is_object(lower, at)):
-            out.append(name)
-        elif person in ("i", "you") and not (at > 2 and tokens[at - 2].istitle()):  # "World War I"
-            found = _verb(lower, at, short)
-            if found is None:
-                return None
-            added, inflect = found
-            out.append(name + added)
+            out.append("them" if again else name)
+        elif found := _verb(lower, at, short, plural=again):
+            out.append(("they" if again else name) + found[0])
+            forms.update(found[1])
         else:
             return None
     return "".join(out)
@@ -248,35 +246,36 @@ def _is_object(lower: list[str], at: int) -> bool:
 
 
 def _is_verb(word: str) -> bool:
-    return word in _MODALS or word in PAST or word in VERBS or word in IRREGULAR
+    return word in _MODALS or word in PAST or word in VERBS or word in IRREGULAR or word in _PLURAL
 
 
-def _verb(lower: list[str], at: int, short: str) -> tuple[str, tuple[int, str] | None] | None:
-    """What follows the name at once, and which later word changes its form."""
-    before = _near(lower, at, -1)
-    if before >= 0 and (lower[before] in AUXILIARIES or lower[before].endswith("n't")):
+def _verb(lower: list[str], at: int, short: str, *, plural: bool) -> tuple[str, dict[int, str]] | None:
+    """What follows the subject at once, and which later word changes its form."""
+    before, after = _near(lower, at, -1), _near(lower, at, 1)
+    link = lower[before] if before >= 0 else ""
+    if link in AUXILIARIES or link.endswith("n't") or (link in _GENERAL and not _ADDRESSED & set(lower[:before])):
         return None
-    if before >= 0 and lower[before] in _GENERAL and not _ADDRESSED & set(lower[:before]):
+    if at > 2 and lower[at] == "i" and link in _NUMBERED:
         return None
-    after = _near(lower, at, 1)
+    if short == "d":
+        return (" would", {}) if after >= 0 and lower[after] in VERBS | {"be", "rather"} else None
     if short:
-        if short == "d":
-            return (" would", None) if after >= 0 and lower[after] in VERBS | {"be", "rather"} else None
         word = _CONTRACTED.get(short, "")
-        return None if not word or _shared(lower, at) else (f" {IRREGULAR.get(word, word)}", None)
-    if after < 0:
+        form = _PLURAL.get(word, word) if plural else IRREGULAR.get(word, word)
+        return None if not word or (not plural and _shared(lower, at)) else (f" {form}", {})
+    word = lower[after] if after >= 0 else ""
+    if lower[at] == "i" and (word in ("are", "were", "aren't", "weren't") or _is_joined(lower, before)):
         return None
-    word = lower[after]
-    if lower[at] == "i" and (word in ("are", "were", "aren't", "weren't") or _is_joined(lower, at, before)):
-        return None
+    if plural:
+        return ("", {after: _PLURAL.get(word, word)}) if _is_verb(word) or word.endswith("ed") else None
     if word in ("was", "wasn't") or word in _MODALS or word in PAST:
-        return "", None
+        return "", {}
     if word in IRREGULAR or word in VERBS:
-        return None if _shared(lower, after) else ("", (after, third(word)))
-    return ("", None) if word.endswith("ed") and len(word) > 4 else None
+        return None if _shared(lower, after) else ("", {after: third(word)})
+    return ("", {}) if word.endswith("ed") and len(word) > 4 else None
 
 
-def _is_joined(lower: list[str], at: int, before: int) -> bool:
+def _is_joined(lower: list[str], before: int) -> bool:
     """ "My friends and I": the verb belongs to both."""
     if before < 1 or lower[before] not in ("and", "or"):
         return False

@@ -1,0 +1,175 @@
+"""What the values of English rules may look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from recollect.core.extract_english_words import FEELINGS, JOBS
+
+_NOT_NAMES: Final = frozenset(
+    """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also still
+    new old afraid excited thrilled curious interested looking going trying planning working thinking wondering having
+    using getting in on at from with about the a an vegan vegetarian single married muslim christian jewish hindu
+    monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
+    september october november december god jesus yes no also thanks i we it this that what my our""".split()
+)
+_TIMES: Final = re.compile(
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september|october"
+    r"|november|december|today|tomorrow|night|home|least|most|once|present|all|first|last)\b",
+    re.IGNORECASE,
+)
+
+
+def is_job(value: str) -> bool:
+    """Whether the words name a trade: "senior data engineer", "nurse at a clinic", not "big fan"."""
+    words = re.split(r" (?:at|in|for|with|of|by|on|from|who|working|specializing) ", value.lower(), maxsplit=1)[
+        0
+    ].split()
+    return bool(words) and len(words) <= 5 and words[-1].rstrip("s.") in JOBS
+
+
+def is_proper(value: str) -> bool:
+    """Begins with a capital or a digit, perhaps after an article, and is no time."""
+    words = value.split()
+    if words and words[0].lower() in ("a", "an", "the"):
+        words = words[1:]
+    return bool(words) and not words[0][:1].islower() and not _TIMES.match(words[0])
+
+
+def is_place(value: str) -> bool:
+    """A name, or what people who never use capitals write like one."""
+    words = value.split()
+    if not words or _TIMES.match(words[0]) or not any(sign.isalpha() for sign in value):
+        return False
+    if any(word[:1].isupper() for word in words):
+        return True
+    return len(words) <= 3 and words[0] not in _NOT_PLACES
+
+
+_NOT_PLACES: Final = frozenset(
+    """a an the my our your his her their this that these those it fear peace harmony constant hope love general front
+    charge case fact order need time one two something somewhere work school home bed here there between and any some
+    different""".split()
+)
+
+
+def is_person(value: str) -> bool:
+    words = value.split()
+    return 0 < len(words) <= 4 and not {word.lower() for word in words} & _NOT_NAMES and words[0][:1].isalpha()
+
+
+_NOT_LIKED: Final = frozenset(
+    """it that this them those these how what the your you him her his their idea ideas sound sounds seeing hearing if when
+    where so your to being on in at from for with about i i'm thanks all both either everything anything something one some me my our us we any as well too such every its a""".split()
+)
+
+
+def is_liked(value: str) -> bool:
+    words = value.lower().split()
+    return words[0] not in _NOT_LIKED and len(value) > 2 and not {"it", "that", "them", "this", "you"} & set(words[:4])
+
+
+_DATED: Final = re.compile(
+    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december|tomorrow|midnight|noon)\b",
+    re.I,
+)
+
+
+def is_dated(value: str) -> bool:
+    return _DATED.search(value) is not None
+
+
+def is_specific(value: str) -> bool:
+    """Holds a number, a date or a name."""
+    return is_dated(value) or any(word[:1].isupper() and word not in ("I", "I'm") for word in value.split()[1:])
+
+
+_REQUEST: Final = re.compile(
+    r"(?:some |more |a few |any |new |good |your ){0,3}(?:\w+ ){0,2}?(?:tips|advice|guidance|information|info|ideas|recommendations|suggestions|help|insights?|resources|inspiration|input|feedback)\b"
+    r"|(?:get|find|hear|have) (?:some |more |your |a few |any |a |an ){0,2}(?:\w+ )?(?:tips|advice|guidance|information|info|ideas|recommendations|suggestions|help|insights?|inspiration|input|feedback|idea)\b",
+    re.I,
+)
+
+
+_VAGUE: Final = re.compile(r"(?:it|that|this|them|these|those|him|you|your|something|things|stuff|ones)$", re.I)
+
+
+def is_goal(value: str) -> bool:
+    """Says what, in words that stand for themselves."""
+    words = value.split()
+    if _REQUEST.match(value):
+        return False
+    return (
+        len(words) > 1
+        and not any(_VAGUE.match(word) for word in words[:4] if word != "this" or word is words[-1])
+        and words[-1] not in ("few", "some", "a", "the")
+    )
+
+
+_AGO: Final = re.compile(
+    r"\b(?:last (?:week|month|year|summer|winter|spring|fall|autumn|night|weekend)|ago|yesterday|in (?:19|20)\d\d)\b",
+    re.I,
+)
+
+
+def is_event(value: str) -> bool:
+    """Something that happened, with its time."""
+    return is_goal(value) and (is_dated(value) or _AGO.search(value) is not None) and len(value.split()) > 3
+
+
+def is_sum(value: str) -> bool:
+    return re.search(r"\d|\b(?:hundred|thousand|million|billion|grand)\b", value, re.I) is not None
+
+
+def is_scheduled(value: str) -> bool:
+    """On a day, not merely at an hour."""
+    return (
+        re.search(
+            r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|\d{1,2}(?:st|nd|rd|th)\b|next (?:week|month|year))",
+            value,
+            re.I,
+        )
+        is not None
+    )
+
+
+def is_trait(value: str) -> bool:
+    first = value.split()[0].lower()
+    return first not in FEELINGS or (first in ("a", "an") and is_specific(value))
+
+
+_TRIVIAL: Final = frozenset(
+    "question questions idea ideas problem problems risk errand errands life thing things lot mind errands it".split()
+)
+
+
+def _words(most: int, *, least: int = 1) -> Callable[[str], bool]:
+    return lambda value: least <= len(value.split()) <= most
+
+
+def is_named(value: str) -> bool:
+    return value.split()[0].lower() not in FEELINGS and (any(sign.isdigit() for sign in value) or is_proper(value))
+
+
+CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "dated": is_dated,
+    "event": is_event,
+    "few": _words(3),
+    "full": _words(40, least=3),
+    "goal": is_goal,
+    "job": is_job,
+    "liked": is_liked,
+    "named": is_named,
+    "owned": lambda value: value.split()[-1].lower() not in _TRIVIAL,
+    "person": is_person,
+    "place": is_place,
+    "proper": is_proper,
+    "scheduled": is_scheduled,
+    "short": _words(8),
+    "specific": is_specific,
+    "sum": is_sum,
+    "told": lambda value: value.split()[0].lower() not in ("it", "that", "this"),
+    "trait": is_trait,
+}
