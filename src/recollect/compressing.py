@@ -11,7 +11,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 from recollect.chores import as_message
 from recollect.core import times, triggers
 from recollect.core.brief import Body, Brief, CorruptBrief
+from recollect.core.errors import RecollectError
 from recollect.core.models import Message, Principal
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.triggers import Situation, TurnSize
@@ -176,7 +177,8 @@ class Compressing:
     async def _renew(self, name: str) -> None:
         while True:
             await asyncio.sleep(self._lease.total_seconds() / 3)
-            await self._take(name)
+            with suppress(RecollectError):  # the next time, perhaps; what is saved is checked in any case
+                await self._take(name)
 
     @property
     def _lease(self) -> timedelta:

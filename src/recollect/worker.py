@@ -130,6 +130,8 @@ class Worker:
                 elif any(done.counts.values()):
                     continue  # there may be more
             except RecollectError as error:
+                if error.code == "store_closed":
+                    return  # by the end of the program, which nobody told us of
                 log.warning("the worker cannot reach its store: %s", error.code)
             except Exception as error:
                 if is_ending(error):

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 LOOK: Final = 0.1  # seconds between looks whether a model's answer is still wanted
 CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is enough to tell (D: 400 of 500)
+OUTDATED: Final = 0.2  # of its weight is left to a statement of something that holds no more
 ANSWER: Final = 4000  # tokens a model may answer with
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
 _TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.FACT, ledger.INTENT, ledger.QUESTION)
@@ -76,10 +77,10 @@ class BriefWriter:
             except ModelFailed as error:
                 reason = str(error)
                 log.warning("the model writes no brief: %s", reason)
-        statements = await asyncio.to_thread(
-            summarise, fold.turns, old=fold.old.statements if fold.old else (), length=length, zone=fold.zone
-        )
-        body = self._body(fold, statements, ledger.merge(old, found), tokenizer, brief.BUILT_IN)
+        entries = ledger.merge(old, found)
+        before = outdated(fold.old.statements, entries) if fold.old else []
+        statements = await asyncio.to_thread(summarise, fold.turns, old=before, length=length, zone=fold.zone)
+        body = self._body(fold, statements, entries, tokenizer, brief.BUILT_IN)
         return replace(body, degraded=reason)
 
     def _length(self, version: int, tokenizer: Tokenizer) -> Length:
@@ -159,6 +160,18 @@ class BriefWriter:
         if not isinstance(text, str):
             raise ModelFailed("no text")
         return text
+
+
+def outdated(statements: Sequence[Statement], entries: Sequence[Entry]) -> list[Statement]:
+    """The statements; those that tell a value which holds no more weigh less, so that they go first."""
+    over = [(set(entry.sources), ledger.normal(entry.value)) for entry in entries if not entry.holds]
+
+    def weighed(one: Statement) -> Statement:
+        text = ledger.normal(one.text)
+        old = any(sources.intersection(one.sources) and value in text for sources, value in over)
+        return replace(one, weight=one.weight * OUTDATED) if old else one
+
+    return [weighed(one) for one in statements]
 
 
 async def awaited(answer: Awaitable[str], patience: float, check: Callable[[], None]) -> str:

@@ -8,22 +8,34 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from recollect import Memory, ProviderUnavailable, count_tokens
+from recollect import InvalidInput, Memory, ProviderUnavailable, count_tokens
 from recollect.core.brief import Brief
 from recollect.settings import Settings
-from recollect.testing import FakeClock, FakeModel, ModelCall
+from recollect.testing import FakeClock, FakeEmbedder, FakeModel, ModelCall
 from summaries import (
-    Moody, Thinking, asked, at_once, eventually, good_reply, item, new_sentences, reply, said, talk, words,
-)  # fmt: skip
+    Moody,
+    Thinking,
+    asked,
+    at_once,
+    eventually,
+    good_reply,
+    item,
+    new_sentences,
+    reply,
+    said,
+    talk,
+    words,
+)
 from tables import ask
 
 Open = Callable[..., Memory]
+on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)  # the database has no part in it
 EAGER = {"memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4}
 QUICK = {"provider_timeout_seconds": 0.05, "provider_retries": 0, "worker_poll_seconds": 0.05}
 
@@ -99,13 +111,7 @@ def test_forced_folds_beside_each_other_never_ask_at_once(open_memory: Open) -> 
     results: list[Any] = []
 
     def fold(force: bool) -> threading.Thread:
-        def run() -> None:
-            try:
-                results.append(memory.compress("trip", force=force))
-            except BaseException as error:
-                results.append(error)
-
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=lambda: results.extend(at_once(lambda: memory.compress("trip", force=force))))
         thread.start()
         return thread
 
@@ -212,7 +218,11 @@ FAILURES: dict[str, Callable[[], Any]] = {
 TURNS = 100
 
 
-@pytest.mark.parametrize("failure", list(FAILURES))
+@pytest.mark.parametrize(
+    ("location", "failure"),
+    [("sqlite", name) for name in FAILURES] + [("postgres", "hang"), ("postgres", "garbage")],
+    indirect=["location"],
+)
 def test_a_hundred_turns_with_a_failing_model(open_memory: Open, failure: str) -> None:
     """R6: no error reaches the caller, each context is within its budget, and all is well when the model is."""
     model = Moody(FAILURES[failure])
@@ -238,7 +248,7 @@ def test_a_hundred_turns_with_a_failing_model(open_memory: Open, failure: str) -
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+@on_sqlite
 @pytest.mark.parametrize("failure", ["hang", "error", "garbage"])
 def test_adding_takes_no_longer_with_a_failing_model(open_memory: Open, failure: str) -> None:
     """R6: the median of 100 adds beside a worker whose model is well, or not."""
@@ -257,6 +267,7 @@ def test_adding_takes_no_longer_with_a_failing_model(open_memory: Open, failure:
     assert median("ill", Moody(FAILURES[failure])) < 2 * well + 0.005
 
 
+@on_sqlite
 @pytest.mark.parametrize("failure", ["hang", "stubborn"])
 def test_closing_does_not_wait_for_a_model_that_hangs(open_memory: Open, failure: str) -> None:
     asked_for = threading.Event()
@@ -283,6 +294,7 @@ def test_closing_does_not_wait_for_a_model_that_hangs(open_memory: Open, failure
     assert brief_of(again).version == 1
 
 
+@on_sqlite
 def test_closing_ends_a_fold_that_somebody_waits_for(open_memory: Open) -> None:
     """Nobody may wait for ever for an answer that cannot come any more."""
     model = Moody(_hang)
@@ -299,6 +311,7 @@ def test_closing_ends_a_fold_that_somebody_waits_for(open_memory: Open) -> None:
     assert not thread.is_alive()
 
 
+@on_sqlite
 def test_a_model_that_is_cancelled_from_within_does_not_stop_the_worker(open_memory: Open) -> None:
     model = Moody(_raising(asyncio.CancelledError()))
     memory = open_memory(settings=eager(**QUICK), model=model, worker=True)
@@ -309,6 +322,7 @@ def test_a_model_that_is_cancelled_from_within_does_not_stop_the_worker(open_mem
     assert eventually(lambda: memory.brief("other") is not None, 5)
 
 
+@on_sqlite
 @pytest.mark.parametrize("answer", [None, 7, b"{}", ["x"], {"narrative": "x"}])
 def test_an_answer_that_is_no_text_is_no_answer(open_memory: Open, answer: Any) -> None:
     memory = open_memory(settings=eager(), model=FakeModel(lambda call: answer))
@@ -326,7 +340,15 @@ def malformed() -> Iterator[str]:
     good = reply("I like tea.", ledger=[item("fact", "drink", "tea")], key_facts=["I like tea."])
     yield from ("", " ", "\n", "null", "true", "0", "-1.5e999", "NaN", "[]", "{}", '""', '"text"', "[[[[]]]]", "\x00")
     yield from ("{", "}", "[", '{"narrative"', '{"narrative":', '{"narrative": }', "{'narrative': 'x'}", "```json\n```")
-    yield from ("<html>Bad gateway</html>", "ok", "I cannot help with that.", "narrative: x", "\ufeff{}", "\ud800", "💥")
+    yield from (
+        "<html>Bad gateway</html>",
+        "ok",
+        "I cannot help with that.",
+        "narrative: x",
+        "\ufeff{}",
+        "\ud800",
+        "💥",
+    )
     yield from ("```json\n{\n```", "```\n[1]\n```", "{" * 5000, "[" * 100_000, '{"a":' * 10_000, "x" * 100_000)
     for value in (None, 1, True, [], {}, ["x"], {"text": "x"}, ""):
         yield json.dumps(json.loads(good) | {"narrative": value})
@@ -343,36 +365,40 @@ def malformed() -> Iterator[str]:
             yield json.dumps(json.loads(good) | {name: value})
     yield json.dumps(json.loads(good) | {"ledger": [item("fact", "drink", "tea")] * 501})
     yield json.dumps(json.loads(good) | {"narrative": "x" * 100_001})
-    chance = random.Random(7)  # noqa: S311 - a corpus, not a secret
+    chance = random.Random(7)
     for _ in range(200):
         yield good[: chance.randrange(1, len(good) - 1)]
 
 
-def test_two_hundred_malformed_answers_cost_one_repair_each_and_nothing_else(open_memory: Open) -> None:
+def test_two_hundred_malformed_answers_cost_one_repair_each_and_nothing_else() -> None:
     """R7: no exception, at most one more call, older versions stay as they are, and their facts in the ledger."""
     corpus = [text for _, text in zip(range(200), malformed(), strict=False)]
     assert len(corpus) == 200
     current = [""]
     model = FakeModel(lambda call: current[0])
-    memory = open_memory(settings=eager(memory_summary_token_cap=100), model=model)
-    memory.add_many("trip", said("I am allergic to peanuts.", "I live in Riyadh.", "Good night."))
-    first = memory.compress("trip")
-    assert first is not None
-    for place, text in enumerate(corpus):
-        current[0] = text
-        memory.add("trip", "user", f"Number {place} is a lamp.", id=f"n{place}")
-        before = len(model.calls)
-        brief = memory.compress("trip", force=True)
-        assert brief is not None, repr(text[:80])
-        assert len(model.calls) - before in (1, 2), repr(text[:80])
-        assert (brief.model_used, brief.version) == ("recollect-extractive", place + 2), repr(text[:80])
-        assert (brief.degraded or "").startswith("invalid reply"), repr(text[:80])
-        assert brief.entries[: len(first.entries)] == first.entries
-    assert memory.brief("trip", version=1) == first
-    assert memory.context("trip", "What may I not eat?").degraded == ("summarizer",)
-    assert "peanuts" in memory.context("trip", "What may I not eat?").text
+    settings = eager(memory_summary_token_cap=100)
+    with Memory(":memory:", settings=settings, model=model, worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add_many("trip", said("I am allergic to peanuts.", "I live in Riyadh.", "Good night."))
+        first = memory.compress("trip")
+        assert first is not None
+        for place, text in enumerate(corpus):
+            current[0] = text
+            memory.add("trip", "user", f"Number {place} is a lamp.", id=f"n{place}")
+            before = len(model.calls)
+            brief = memory.compress("trip", force=True)
+            assert brief is not None, repr(text[:80])
+            assert len(model.calls) - before in (1, 2), repr(text[:80])
+            assert (brief.model_used, brief.version) == ("recollect-extractive", place + 2), repr(text[:80])
+            assert (brief.degraded or "").startswith("invalid reply"), repr(text[:80])
+            assert brief.entries[: len(first.entries)] == first.entries
+        assert memory.brief("trip", version=1) == first
+        memory.drain()
+        context = memory.context("trip", "What may I not eat?")
+        assert context.degraded == ("summarizer",)
+        assert "peanuts" in context.text
 
 
+@on_sqlite
 def test_one_repair_is_asked_for_with_the_reason_and_taken(open_memory: Open) -> None:
     def answer(call: ModelCall) -> str:
         return '{"narrative": 7}' if len(call.messages) < 4 else good_reply(call)
@@ -392,6 +418,7 @@ def test_one_repair_is_asked_for_with_the_reason_and_taken(open_memory: Open) ->
 # R8: answers of the right form that are no summary.
 
 
+@on_sqlite
 @pytest.mark.parametrize("policy", ["tokens", "words"])
 @pytest.mark.parametrize(
     "answer",
@@ -420,6 +447,7 @@ def test_a_huge_summary_is_held_to_the_cap_and_never_empty(
         assert count_tokens(brief.narrative) <= 120
 
 
+@on_sqlite
 @pytest.mark.parametrize("narrative", ["", " ", "\n\n", "...", "—", "The user said. The assistant said."])
 def test_an_empty_summary_is_rejected(open_memory: Open, narrative: str) -> None:
     """R8: with and without a version before."""
@@ -433,6 +461,7 @@ def test_an_empty_summary_is_rejected(open_memory: Open, narrative: str) -> None
         assert (brief.model_used, bool(brief.degraded)) == ("recollect-extractive", True)
 
 
+@on_sqlite
 def test_an_off_topic_summary_is_rejected(open_memory: Open) -> None:
     """R8: not a sentence of it was said."""
     poem = "Roses bloom where rivers sing. Moonlight drapes the sleeping king."
@@ -444,6 +473,7 @@ def test_an_off_topic_summary_is_rejected(open_memory: Open) -> None:
     assert (brief.model_used, brief.degraded) == ("recollect-extractive", "nothing in it was said")
 
 
+@on_sqlite
 def test_what_was_not_said_is_dropped_and_counted(open_memory: Open) -> None:
     """R8, R27: a sentence, numbers, a name, a link, an entry and parts of the record that no message supports."""
 
@@ -456,7 +486,9 @@ def test_what_was_not_said_is_dropped_and_counted(open_memory: Open) -> None:
             "I live in Riyadh, see https://evil.example/x for more.",
         ]
         data = [item("fact", "pet", "a dragon"), item("fact", "home", "Riyadh", "I live in Riyadh.")]
-        return reply(" ".join([*new, *invented]), ledger=data, key_facts=["Dragons guard volcanoes."], intent="Dragons.")
+        return reply(
+            " ".join([*new, *invented]), ledger=data, key_facts=["Dragons guard volcanoes."], intent="Dragons."
+        )
 
     memory = open_memory(settings=eager(), model=FakeModel(answer))
     memory.add_many("trip", said("I live in Riyadh.", "I work as a nurse at the harbour.", "Good night."))
@@ -469,6 +501,7 @@ def test_what_was_not_said_is_dropped_and_counted(open_memory: Open) -> None:
     assert "Riyadh" in json.dumps(brief.ledger)
 
 
+@on_sqlite
 def test_a_shrinking_summary_is_rejected_and_its_facts_stay(open_memory: Open) -> None:
     """R8."""
     short = [False]
@@ -525,6 +558,7 @@ def _obedient(call: ModelCall) -> str:
     return reply(" ".join([*new[:2], SPAM]), ledger=spam, summary=SPAM, intent=SPAM, key_facts=[SPAM], decisions=[SPAM])
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -547,6 +581,7 @@ def test_what_only_a_tool_said_never_becomes_an_entry(open_memory: Open, hostile
     assert "riyadh" in entries
 
 
+@on_sqlite
 def test_an_assistant_that_repeats_a_tool_does_not_speak_for_the_user(open_memory: Open) -> None:
     """R27: no preference, fact, goal or question of the user comes from the assistant's words."""
     memory = open_memory(settings=eager(), model=FakeModel(_obedient))
@@ -560,6 +595,7 @@ def test_an_assistant_that_repeats_a_tool_does_not_speak_for_the_user(open_memor
     assert {"Riyadh"} == {one.value for one in brief.entries if one.slot == "home" and one.kind == "fact" and one.holds}
 
 
+@on_sqlite
 @pytest.mark.parametrize("border", ["\n", "\r\n", "\n  ", "\n\t", "\u2028", "\r"])
 def test_no_message_can_end_the_turns_that_a_model_reads(open_memory: Open, border: str) -> None:
     """The layout's own lines stand there once, whatever was said."""
@@ -588,95 +624,109 @@ DAMAGES = {
     "list": "UPDATE briefs SET body = '[]'",
     "empty object": "UPDATE briefs SET body = '{}'",
     "number": "UPDATE briefs SET body = '17'",
-    "deep": f"UPDATE briefs SET body = '{'[' * 5000}'",
-    "statements of another shape": 'UPDATE briefs SET body = \'{"statements": 3, "record": {}, "tokens": 1,'
+    "deep": "UPDATE briefs SET body = '" + "[" * 5000 + "'",
+    "statements of another shape": 'UPDATE briefs SET body = \'{"statements": 3, "record": {},'
     ' "dropped": 0, "degraded": null}\'',
     "a statement of another shape": 'UPDATE briefs SET body = \'{"statements": [["x", "y", "z", {}]], "record": {},'
-    ' "tokens": 1, "dropped": 0, "degraded": null}\'',
+    ' "dropped": 0, "degraded": null}\'',
     "a number as text": 'UPDATE briefs SET body = \'{"statements": [["x", ["s0"], "soon", 1]], "record": {},'
-    ' "tokens": "many", "dropped": 0, "degraded": null}\'',
+    ' "dropped": "many", "degraded": null}\'',
     "a time out of range": 'UPDATE briefs SET body = \'{"statements": [["x", ["s0"], 9e30, 1]], "record": {},'
-    ' "tokens": 1, "dropped": 0, "degraded": null}\'',
+    ' "dropped": 0, "degraded": null}\'',
     "degraded of another type": 'UPDATE briefs SET body = \'{"statements": [["x", ["s0"], 1, 1]], "record": {},'
-    ' "tokens": 1, "dropped": 0, "degraded": {"a": []}}\'',
+    ' "dropped": 0, "degraded": {"a": []}}\'',
     "an endless number": 'UPDATE briefs SET body = \'{"statements": [["x", ["s0"], 1, 1]], "record": {},'
-    ' "tokens": Infinity, "dropped": 0, "degraded": null}\'',
+    ' "dropped": Infinity, "degraded": null}\'',
     "entry not JSON": "UPDATE brief_entries SET entry = 'nonsense'",
     "entry truncated": "UPDATE brief_entries SET entry = substr(entry, 1, length(entry) - 5)",
     "entry of another shape": "UPDATE brief_entries SET entry = '[]'",
-    "entry without sources": "UPDATE brief_entries SET entry = '{\"kind\": \"fact\"}'",
-    "entry of an unknown kind": "UPDATE brief_entries SET entry = replace(entry, '\"kind\":\"', '\"kind\":\"x')",
-    "entry with numbers as text": "UPDATE brief_entries SET entry = replace(entry, '\"seq\":', '\"seq\":\"a\",\"old\":')",
-    "entry with an impossible time": "UPDATE brief_entries SET entry = replace(entry, '\"at\":', '\"at\":9e99,\"old\":')",
+    "entry without sources": 'UPDATE brief_entries SET entry = \'{"kind": "fact"}\'',
+    "entry of an unknown kind": 'UPDATE brief_entries SET entry = replace(entry, \'"kind":"\', \'"kind":"x\')',
+    "entry with numbers as text": 'UPDATE brief_entries SET entry = replace(entry, \'"seq":\', \'"seq":"a","old":\')',
+    "entry with an impossible time": 'UPDATE brief_entries SET entry = replace(entry, \'"at":\', \'"at":9e99,"old":\')',
     "entry ended in an impossible time": "UPDATE brief_entries SET ended_version = 1, ended_at = 9000000000000000000",
     "a cursor beyond the log": "UPDATE briefs SET through_seq = 1000000",
     "an impossible time": "UPDATE briefs SET created_at = 9000000000000000000",
-    "a negative version": "UPDATE briefs SET version = -1",
 }
 
 
-def _damaged(open_memory: Open, location: str, damage: str) -> tuple[Memory, Brief]:
+def _damaged(open_memory: Open, location: str, *damages: str) -> tuple[Memory, dict[str, Brief]]:
+    """A conversation for each damage, with the brief that it had before."""
     first = open_memory(settings=eager())
-    first.add_many("trip", said("I am allergic to peanuts.", "I live in Riyadh.", "I like tea.", "Good night."))
+    for name in damages:
+        turns = said("I am allergic to peanuts.", "I live in Riyadh.", "I like tea.", "Good night.")
+        first.add_many(name, [one | {"id": f"{name} {one['id']}"} for one in turns])
     first.drain()
-    before = brief_of(first)
-    assert before.entries
+    before = {name: brief_of(first, name) for name in damages}
+    assert all(brief.entries for brief in before.values())
     first.close()
-    ask(location, damage)
+    for name in damages:
+        where = f"WHERE conversation_key = (SELECT key FROM conversations WHERE name = '{name}')"  # noqa: S608 - ours
+        ask(location, f"{(DAMAGES | LOST)[name]} {where}")
     return open_memory(settings=eager()), before
 
 
-@pytest.mark.parametrize("damage", list(DAMAGES))
-def test_a_damaged_brief_is_noticed_and_made_anew(open_memory: Open, location: str, damage: str) -> None:
-    """B phase 8.3: context and brief work, and the worker makes it anew from the log."""
-    memory, before = _damaged(open_memory, location, DAMAGES[damage])
-    context = memory.context("trip", "What may I not eat?")
-    assert context.tokens <= 3000
-    assert "peanuts" in context.text
-    assert context.degraded == ("brief",)
+def _wrong(names: Iterable[str], find: Callable[[str], Any], expected: Callable[[str], Any]) -> dict[str, Any]:
+    """For which names something else is found, or an error."""
+    found = {name: at_once(lambda name=name: find(name))[0] for name in names}  # type: ignore[misc]
+    return {name: value for name, value in found.items() if value != expected(name)}
+
+
+def test_a_damaged_brief_is_noticed_in_a_context_and_made_anew(open_memory: Open, location: str) -> None:
+    """B phase 8.3: contexts work and name it, and the worker makes it anew from the log."""
+    memory, before = _damaged(open_memory, location, *DAMAGES)
+    wrong = _wrong(before, lambda name: memory.context(name, "What may I not eat?").degraded, lambda _: ("brief",))
+    assert wrong == {}
     assert memory.drain().complete
-    assert brief_of(memory) == before
-    assert memory.context("trip", "What may I not eat?").degraded == ()
+    assert _wrong(before, lambda name: brief_of(memory, name), lambda name: before[name]) == {}
+    assert _wrong(before, lambda name: memory.context(name, "What may I not eat?").degraded, lambda _: ()) == {}
 
 
-@pytest.mark.parametrize("damage", list(DAMAGES))
-def test_a_damaged_brief_is_made_anew_for_who_asks_for_it(open_memory: Open, location: str, damage: str) -> None:
-    memory, before = _damaged(open_memory, location, DAMAGES[damage])
-    assert memory.brief("trip") == before
+def test_a_damaged_brief_is_made_anew_for_who_asks_for_it(open_memory: Open, location: str) -> None:
+    memory, before = _damaged(open_memory, location, *DAMAGES)
+    assert _wrong(before, memory.brief, lambda name: before[name]) == {}
 
 
-@pytest.mark.parametrize("damage", ["truncated", "entry truncated", "a cursor beyond the log"])
-def test_a_damaged_brief_is_made_anew_by_the_next_fold(open_memory: Open, location: str, damage: str) -> None:
-    memory, before = _damaged(open_memory, location, DAMAGES[damage])
-    memory.add_many("trip", said("I like cake.", "I like milk.", first=20))
-    assert memory.drain().complete
-    brief = brief_of(memory)
-    assert brief.through_seq > before.through_seq
-    assert "peanuts" in json.dumps(brief.ledger)
-    assert "cake" in texts_of(brief)
+def test_a_damaged_brief_is_made_anew_by_the_next_fold(open_memory: Open, location: str) -> None:
+    memory, before = _damaged(open_memory, location, *DAMAGES)
+    for name in before:
+        turns = said("I like cake.", "I like milk.", first=20)
+        memory.add_many(name, [one | {"id": f"{name} {one['id']}"} for one in turns])
+    done = memory.drain()
+    assert (done.complete, done.failed) == (True, {})
+
+    def tells_all(name: str) -> bool:
+        brief = brief_of(memory, name)
+        told = texts_of(brief)
+        return brief.through_seq == 10 and all(one in told for one in ("peanuts", "Riyadh", "tea", "cake"))
+
+    assert _wrong(before, tells_all, lambda _: True) == {}
 
 
-def test_a_brief_without_its_entries_is_made_anew_or_still_whole(open_memory: Open, location: str) -> None:
+LOST = {"no entries": "DELETE FROM brief_entries", "no brief": "DELETE FROM briefs"}
+
+
+def test_a_brief_without_its_entries_does_no_harm(open_memory: Open, location: str) -> None:
     """As after a kill between two writes, which one transaction forbids."""
-    memory, _ = _damaged(open_memory, location, "DELETE FROM brief_entries")
-    assert memory.context("trip", "What may I not eat?").tokens <= 3000
-    memory.add_many("trip", said("I like cake.", "I like milk.", first=20))
+    memory, _ = _damaged(open_memory, location, "no entries")
+    assert memory.context("no entries", "What may I not eat?").tokens <= 3000
+    memory.add_many("no entries", said("I like cake.", "I like milk.", first=20))
     assert memory.drain().complete
-    assert brief_of(memory).through_seq > 6
+    assert brief_of(memory, "no entries").through_seq == 10
     memory.rebuild()
-    assert "peanuts" in json.dumps(brief_of(memory).ledger)
+    assert "peanuts" in json.dumps(brief_of(memory, "no entries").ledger)
 
 
 def test_entries_without_a_brief_do_no_harm(open_memory: Open, location: str) -> None:
-    memory, before = _damaged(open_memory, location, "DELETE FROM briefs")
-    context = memory.context("trip", "What may I not eat?")
+    memory, before = _damaged(open_memory, location, "no brief")
+    context = memory.context("no brief", "What may I not eat?")
     assert (context.degraded, context.explain["brief"]) == ((), None)
     assert "peanuts" in context.text
-    brief = memory.compress("trip")
+    brief = memory.compress("no brief")
     assert brief is not None
-    assert brief.entries == before.entries
+    assert brief.entries == before["no brief"].entries
     assert memory.drain().complete
-    assert brief_of(memory) == brief
+    assert brief_of(memory, "no brief") == brief
 
 
 # R12: clocks and zones.
@@ -704,6 +754,7 @@ def test_jumps_of_the_clock_neither_lose_nor_repeat_anything(open_memory: Open, 
     assert [m.seq for m in memory.history("trip")] == list(range(1, 33))
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("zone", "first", "second", "folds"),
     [
@@ -743,3 +794,16 @@ def test_yesterday_is_folded_without_a_new_message_when_the_worker_looks(open_me
     clock.advance(timedelta(days=1))
     memory.drain()
     assert brief_of(memory).through_seq == 4
+
+
+# What is not text.
+
+
+@on_sqlite
+@pytest.mark.parametrize("prompt", [5, b"You are", ["You are"]])
+def test_a_system_prompt_that_is_no_text_is_refused(open_memory: Open, prompt: Any) -> None:
+    """Its size counts for the brief, so it is looked at early; the error is the caller's all the same."""
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    with pytest.raises(InvalidInput):
+        memory.context("trip", "hello", system_prompt=prompt)

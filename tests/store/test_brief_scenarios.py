@@ -35,9 +35,18 @@ RECORD = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=["built-in", "model"])
-def model(request: pytest.FixtureRequest) -> FakeModel | None:
-    return FakeModel(good_reply) if request.param == "model" else None
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """SQLite without a model and PostgreSQL with one; in the long lane each with both."""
+    if "model" in metafunc.fixturenames:
+        kinds = ["built-in", "model"] if metafunc.config.getoption("--long") else [None]
+        metafunc.parametrize("model", kinds, indirect=True, ids=lambda kind: kind or "one way")
+
+
+@pytest.fixture
+def model(request: pytest.FixtureRequest, location: str) -> FakeModel | None:
+    """None for the built-in compressor, or a model that answers well."""
+    default = "model" if location.startswith("postgresql:") else "built-in"
+    return FakeModel(good_reply) if (request.param or default) == "model" else None
 
 
 def brief_of(memory: Memory, conversation: str = "trip") -> Brief:
@@ -250,10 +259,10 @@ def test_b_phase_3_a_short_conversation_is_left_alone(open_memory: Open, model: 
 def test_b_phase_3_the_system_prompt_counts_for_the_threshold(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 3: "helper to estimate tokens including system prompt and summaries"; spec §4's table."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", talk(8))
+    memory.add_many("trip", talk(9))
     memory.drain()
-    assert memory.brief("trip") is None  # about 2530 tokens
-    memory.context("trip", "hello", system_prompt="You are a helpful assistant. " * 250)  # 1250 more
+    assert memory.brief("trip") is None  # about 2800 tokens
+    memory.context("trip", "hello", system_prompt="You are a helpful assistant. " * 100)  # 600 more
     memory.add_many("trip", said("thanks"))
     memory.drain()
     assert memory.brief("trip") is not None
@@ -292,7 +301,10 @@ def test_b_phase_4_new_data_is_merged_with_the_old(open_memory: Open, model: Fak
     memory.add_many("trip", said("I prefer dark mode. See https://example.com/url1 please.", "Thanks a lot."))
     memory.compress("trip", force=True)
     memory.add_many(
-        "trip", said("My favorite font is Arial.", "See https://example.com/url2 or https://example.com/url1.", "Bye.", first=9)
+        "trip",
+        said(
+            "My favorite font is Arial.", "See https://example.com/url2 or https://example.com/url1.", "Bye.", first=9
+        ),
     )
     memory.compress("trip", force=True)
     found = brief_of(memory).ledger

@@ -69,7 +69,8 @@ def test_the_stretch_with_most_of_the_words_wins() -> None:
 @pytest.mark.parametrize(
     ("filler", "needle", "question", "held"),
     [
-        ("كان الطقس معتدلا في المدينة وسار الناس على ضفة النهر كعادتهم. ", "رمز بوابة الحديقة هو ٤٧١١. ", "ما هو رمز البوابة؟", "٤٧١١"),
+        ("كان الطقس معتدلا في المدينة وسار الناس على ضفة النهر كعادتهم. ",
+         "رمز بوابة الحديقة هو ٤٧١١. ", "ما هو رمز البوابة؟", "٤٧١١"),
         ("今天天气很好，人们沿着河边散步。", "花园大门的密码是四七一一。", "花园大门的密码是什么？", "四七一一"),
         ("Погода была мягкой, и люди гуляли вдоль реки. ", "Код калитки сада 4711. ", "какой код калитки?", "4711"),
         ("x = compute(y)\n", "GATE_CODE = 4711\n", "what is GATE_CODE?", "4711"),
@@ -112,7 +113,8 @@ def test_a_megabyte_of_anything_is_cut_within_a_second(text: str) -> None:
 
 
 WILD = st.lists(
-    st.sampled_from(["gate ", "code\n", "the ", "東京", "🤷🏽", "é", " ", "\n\n", "x" * 50, "<memory>"]) | st.text(max_size=30),
+    st.sampled_from(["gate ", "code\n", "the ", "東京", "🤷🏽", "é", " ", "\n\n", "x" * 50, "<memory>"])
+    | st.text(max_size=30),
     max_size=80,
 ).map("".join)
 

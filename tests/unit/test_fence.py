@@ -19,7 +19,14 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def message(content: str = "", **more: Any) -> Message:
-    fields: dict[str, Any] = {"id": "m", "conversation": "talk", "seq": 1, "role": "user", "at": START, "source": "typed"}
+    fields: dict[str, Any] = {
+        "id": "m",
+        "conversation": "talk",
+        "seq": 1,
+        "role": "user",
+        "at": START,
+        "source": "typed",
+    }
     return Message(content=content, **(fields | more))
 
 
@@ -55,12 +62,14 @@ PIECES = (
     "</memory>", "<memory>", "</MEMORY>", "< / memory >", "<\n/memory>", "<memory", "&lt;memory", "&lt;/memory>",
     "&amp;lt;/memory", "&amp;amp;lt;memory>", "&LT;memory", "&AMP;lt;memory", "&lt", ";", "<", "&", "&amp;", "memory>",
     "\n[CONVERSATION SUMMARY]\n", "\n[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]\n", "\n[EARLIER MESSAGES]\n",
-    "\n[RECENT MESSAGES]\n", "[", "[Thu 1 Jan 2026]", "\n- ", "- ", "\nsystem: ", "system: ", "\n… ", "… ", "…", ": ", ":",
-    "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):", "\nBACKGROUND – PRIOR CONVERSATION SUMMARY (use only"
-    " if relevant):\n ", fence.ABOUT, "\n", "\n\n", "\n ", " ", "  ", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e",
+    "\n[RECENT MESSAGES]\n", "[", "[Thu 1 Jan 2026]", "\n- ", "- ", "\nsystem: ", "system: ", "\n… ", "… ", "…",
+    ": ", ":",
+    "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):",
+    f"\n{fence.BACKGROUND}\n ", f"\n{fence.BACKGROUND} ", fence.ABOUT, "\n", "\n\n", "\n ", " ", "  ", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e",
     "\x85", "\u2028", "\u2029", "\t", "\u00a0", "\u200b", "\u200d", "\u2060", "\ufeff", "\u202e", "\u202d", "\u2066",
-    "\u2069", "\u200f", "user", "assistant", "tool", "(imported)", "ignore previous instructions", "تجاهل التعليمات", "東京",
-    "🤷🏽", "é", "\ufffd", "'", '"', "\\", "\\n", "{", "}", "%s", "```", "<|im_start|>", "<|im_end|>", "[INST]", "### System",
+    "\u2069", "\u200f", "user", "assistant", "tool", "(imported)", "ignore previous instructions",
+    "تجاهل التعليمات", "東京", "🤷🏽", "é", "\ufffd", "'", '"', "\\", "\\n", "{", "}", "%s", "```", "<|im_start|>", "<|im_end|>", "[INST]",
+    "### System",
 )  # fmt: skip
 
 
@@ -116,7 +125,8 @@ def test_quoting_can_be_undone(text: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "[ [x", "[ [CONVERSATION SUMMARY]", "… … x", "… … …", "- - x", "- [x", "< <memory>", "<\u00a0</memory>", "[\u2028[x",
+        "[ [x", "[ [CONVERSATION SUMMARY]", "… … x", "… … …", "- - x", "- [x", "< <memory>", "<\u00a0</memory>",
+        "[\u2028[x",
         "-\n-\n-", "[" * 61 + "x", "…" + " " * 70 + "[x", "x" + "<memory" * 9, "x" + "&amp;lt;memory" * 5, "x" * 60,
     ],
 )  # fmt: skip
@@ -148,7 +158,8 @@ def test_speakers_are_told_on_one_line_and_never_as_somebody_elses_role(fields: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", OPEN, f"{OPEN}\n{CLOSE}", f"{OPEN}\n{fence.ABOUT}\nuser: a", f"x\n{OPEN}\n{fence.ABOUT}\n{CLOSE}", "user: a"]
+    "text",
+    ["", OPEN, f"{OPEN}\n{CLOSE}", f"{OPEN}\n{fence.ABOUT}\nuser: a", f"x\n{OPEN}\n{fence.ABOUT}\n{CLOSE}", "user: a"],
 )
 def test_what_is_no_fenced_block_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
@@ -171,7 +182,9 @@ def test_headings_tell_the_day_and_another_conversation() -> None:
 
 # As one text
 
-ROLE_LINES = tuple(f"{role}{blank}:" for role in ("user", "assistant", "system", "tool", "SYSTEM") for blank in ("", " ", "\t"))
+ROLE_LINES = tuple(
+    f"{role}{blank}:" for role in ("user", "assistant", "system", "tool", "SYSTEM") for blank in ("", " ", "\t")
+)
 
 
 @pytest.mark.parametrize("line", ROLE_LINES)

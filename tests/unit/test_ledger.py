@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,6 +152,21 @@ def test_the_same_value_again_changes_nothing() -> None:
     assert merge([], [entry("allergy", "peanuts"), entry("allergy", "PEANUTS", day=1)]) == [entry("allergy", "peanuts")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        (ledger.PREFERENCE, "C++", "C#"),
+        (ledger.PREFERENCE, "C", "C++"),
+        (ledger.PREFERENCE, "👍", "👎"),
+        (ledger.FACT, "-5 degrees", "5 degrees"),
+        (ledger.URL, "https://example.com/a/b", "https://example.com/a-b"),
+        (ledger.URL, "https://example.com/?a=1&b", "https://example.com/a=1?b"),
+    ],
+)
+def test_values_that_differ_only_in_their_signs_are_both_kept(kind: str, one: str, other: str) -> None:
+    assert holding(merge([entry("slot", one, kind=kind)], [entry("slot", other, day=1, kind=kind)])) == [one, other]
+
+
 def test_a_value_that_comes_back_holds_again_and_the_first_time_is_kept() -> None:
     moves = [entry("home", city, day=day, single=True) for day, city in enumerate(("Berlin", "Paris", "Berlin"))]
     merged = merge([], moves)
@@ -166,6 +183,16 @@ def test_merging_the_same_news_twice_adds_nothing() -> None:
     news = [entry("home", "Berlin", single=True), entry("home", "Paris", day=9, single=True)]
     once = merge([], news)
     assert merge(once, news) == once
+
+
+def test_thousands_of_entries_of_one_slot_are_merged_at_once() -> None:
+    """Links and names of a long conversation share a slot."""
+    old = [entry("url", f"https://example.com/{place}", kind=ledger.URL) for place in range(1500)]
+    new = [entry("url", f"https://example.com/{place}", day=1, kind=ledger.URL) for place in range(1400, 1600)]
+    began = time.process_time()
+    merged = merge(old, new)
+    assert time.process_time() - began < 0.5
+    assert [one.value for one in merged] == [f"https://example.com/{place}" for place in range(1600)]
 
 
 # Endings

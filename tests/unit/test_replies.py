@@ -186,10 +186,12 @@ def test_a_code_fence_and_blanks_around_it_are_accepted(wrapped: str) -> None:
 
 WRONG: tuple[Any, ...] = (None, 0, 1.5, True, [], {}, "", ["x"], {"a": 1}, [None], [[]], [{}], 10**400)
 BROKEN_TEXTS = (
-    "", " ", "\n", "\x00", "\ufeff", "null", "true", "0", "NaN", "Infinity", "-", '"', '""', '"text"', "[]", "{}", "[{}]",
+    "", " ", "\n", "\x00", "\ufeff", "null", "true", "0", "NaN", "Infinity", "-", '"', '""', '"text"', "[]", "{}",
+    "[{}]",
     "{", "}", "[", "]", "{{}}", "{]", "```", "``````", "```json", "```json\n```", "```json\n\n```", "```\n```\n```",
     "I'm sorry, I can't do that.", "Here is the JSON you asked for:", "<html><body>502 Bad Gateway</body></html>",
-    "data: {}", "event: error", "undefined", "None", "ok", "\ud800", '{"narrative": "\ud800"}', '{"narrative": "\\ud800"}',
+    "data: {}", "event: error", "undefined", "None", "ok", "\ud800", '{"narrative": "\ud800"}',
+    '{"narrative": "\\ud800"}',
     '{"narrative": "\\u00', '{"narrative": "a" "b"}', '{"narrative": "a",}', "{'narrative': 'a'}", "{narrative: a}",
     '{"narrative": "a"} {"narrative": "b"}', '{"narrative": "a"} trailing', 'Sure! {"narrative": "a"}',
     '{"Narrative": "a"}', '{"narrativ": "a"}', '{"": "a"}', '{"narrative": NaN}', '{"narrative": 1e999}',
@@ -210,9 +212,11 @@ def corpus() -> Iterator[str]:
         yield TEXT[:cut]
     for field in GOOD:
         for wrong in WRONG:
-            if not (isinstance(wrong, str) or isinstance(GOOD[field], list)) or (field == "narrative" and not wrong):
-                yield json.dumps(GOOD | {field: wrong})
-            elif isinstance(GOOD[field], list) and wrong not in ([], ["x"]):
+            if (
+                not (isinstance(wrong, str) or isinstance(GOOD[field], list))
+                or (field == "narrative" and not wrong)
+                or (isinstance(GOOD[field], list) and wrong not in ([], ["x"]))
+            ):
                 yield json.dumps(GOOD | {field: wrong})
     for field in GOOD["ledger"][0]:
         for wrong in WRONG:
@@ -220,7 +224,17 @@ def corpus() -> Iterator[str]:
                 yield json.dumps(GOOD | {"ledger": [GOOD["ledger"][0] | {field: wrong}]})
         if field != "single":
             yield json.dumps(GOOD | {"ledger": [{k: v for k, v in GOOD["ledger"][0].items() if k != field}]})
-    for around in ("Sure: {}", "{} Done.", "```json\n{}", "{}\n```", "<json>{}</json>", "//c\n{}", "({})", "{}{}", "`{}`"):
+    for around in (
+        "Sure: {}",
+        "{} Done.",
+        "```json\n{}",
+        "{}\n```",
+        "<json>{}</json>",
+        "//c\n{}",
+        "({})",
+        "{}{}",
+        "`{}`",
+    ):
         yield around.replace("{}", TEXT)
     yield json.dumps({name: value for name, value in GOOD.items() if name != "narrative"})
 
@@ -255,7 +269,9 @@ def mutated(chance: random.Random, text: str) -> str:
             case 1 if data:
                 del data[place : place + chance.randrange(1, 30)]
             case 2:
-                data[place:place] = chance.choice((b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"null", b"\x00", b"\n"))
+                data[place:place] = chance.choice(
+                    (b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"null", b"\x00", b"\n")
+                )
             case 3 if data:
                 data[place] = chance.randrange(256)
             case 4:
@@ -319,7 +335,8 @@ def test_a_hosted_prompt_answers_with_text_or_with_the_object() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n", "{}", "[]", "null", "3", '{"narrative": ""}', '{"narrative": 3}', "{cut", '["a"', "```json\n{}\n```"]
+    "text",
+    ["", " \n", "{}", "[]", "null", "3", '{"narrative": ""}', '{"narrative": 3}', "{cut", '["a"', "```json\n{}\n```"],
 )
 def test_a_hosted_prompt_that_answers_without_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidReply):

@@ -328,17 +328,15 @@ def _why_not(about: Conversation, old: Brief | None, settings: Settings, *, forc
 
 def _folded(memory: Memory, old: Brief | None, made: Brief) -> list[tuple[str, object]]:
     before, entries = (old.messages_summarized_count, old.entries) if old else (0, ())
-    messages = memory.history(
-        made.conversation, before=made.through_seq + 1, limit=made.messages_summarized_count - before
-    )
+    count = max(0, made.messages_summarized_count - before)
+    messages = memory.history(made.conversation, before=made.through_seq + 1, limit=count)
     ended = sum(not entry.holds for entry in made.entries) - sum(not entry.holds for entry in entries)
-    added = counted(len(made.entries) - len(entries), "new entry").replace("entrys", "entries")
     return [
         ("version", made.version),
         ("folded", f"{counted(len(messages), 'message')} of {counted(len(turns_of(messages)), 'turn')}"),
         ("tokens", _tokens(memory, old, made)),
         ("narrative", counted(words(made.narrative), "word")),
-        ("ledger", f"{added}, {ended:,} superseded"),
+        ("ledger", f"{len(made.entries) - len(entries):,} new, {ended:,} superseded"),
         ("by", _writer(made.model_used)),
     ]
 
@@ -348,8 +346,9 @@ def _tokens(memory: Memory, old: Brief | None, made: Brief) -> str:
     before = last = old.tokens if old else 0
     for version in range((old.version if old else 0) + 1, made.version + 1):
         step = made if version == made.version else memory.brief(made.conversation, version=version)
-        if step is None:
-            return f"{made.tokens:,} now"
-        before += round(step.tokens / max(1e-4, 1 - _number(step.record, "compression_ratio"))) - last
+        saved = 0 if step is None else _number(step.record, "compression_ratio")
+        if step is None or not 0 < saved < 1:
+            return f"{made.tokens:,}, no fewer than before" if step else f"{made.tokens:,}"
+        before += round(step.tokens / (1 - saved)) - last
         last = step.tokens
     return f"about {before:,} → {made.tokens:,}"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -67,10 +67,11 @@ def show(*items: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
-    """A table for people. `numbers` are the columns that stand to the right."""
+    """A table for people. `numbers` are the columns that stand to the right; one without a name holds bars."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        justify: JustifyMethod = "right" if column in numbers else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=not column)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     show(table)

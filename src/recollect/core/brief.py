@@ -117,6 +117,8 @@ def record_of(
         "missing_data": [ledger.told(entry) for entry in entries if entry.holds and entry.kind == ledger.QUESTION],
         "timestamp": now.isoformat(),
         "model_used": model_used,
+        "tokens_before": before,
+        "tokens_after": after,
     }
 
 

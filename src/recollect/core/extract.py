@@ -17,16 +17,19 @@ from recollect.core.extract_rules import Finding
 from recollect.core.extract_sources import sources
 from recollect.core.extract_structure import structure
 from recollect.core.extract_text import Sentence, sentences
-from recollect.core.ledger import Entry
+from recollect.core.ledger import STRUCTURE, Entry
 from recollect.core.models import Message
 
 MOST: Final = 64  # entries of one message
 TEXT: Final = 300  # characters of an entry
 
+JOKE: Final = 2000  # characters in which a message shows that it is not meant
+_NAMELESS: Final = ("email", "phone")  # facts already; no names besides
 _ARABIC: Final = re.compile("[\u0620-\u064a]")
 _JOKE: Final = re.compile(
     r"\b(?:just kidding|only joking|jk|just joking|pretend|role-?play|hypothetically|imagine (?:that )?(?:I|you|we)"
-    r"|(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the )?(?:[\w-]+ ){0,2}(?:story|poem|scene|dialogue|song"
+    r"|(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the )?(?:[\w-]+ ){0,2}"
+    r"(?:story|poem|scene|dialogue|song"
     r"|screenplay|monologue|letter|speech|joke|e-?mail|essay|bio|character))\b"
     r"|أمزح|امزح|مزحة|تخيل|اكتب لي (?:قصة|رسالة|قصيدة|خطاب)",
     re.IGNORECASE,
@@ -70,10 +73,12 @@ def _findings(text: str, person: bool) -> Iterator[Finding]:
         for sentence in told:
             yield from _language(sentence.text).agreed(sentence.text)
         return
-    if not _JOKE.search(text[:2000]):
-        for sentence in told:
-            yield from _statements(sentence)
-    yield from names(told)
+    if _JOKE.search(text[:JOKE]):
+        return
+    stated = [finding for sentence in told for finding in _statements(sentence)]
+    yield from stated
+    known = {finding.value.casefold() for finding in stated if finding.slot in _NAMELESS or finding.kind == STRUCTURE}
+    yield from (name for name in names(told) if name.value.casefold() not in known)
 
 
 def _statements(sentence: Sentence) -> Iterator[Finding]:

@@ -40,7 +40,8 @@ fact | {x} | one clause
     |confirmed)(?: back)?)? ?(?:for|on|at|to|until|in|from)? (?=(?:(?:early|late|mid|next|this|the) ?-?)?(?:\d|mon
     |tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|tomorrow|week|month|year|noon))
 fact | {x} | one trait | {x}: {v}
-    my (?P<x>(?:(?!favou?rite)[\w-]+ )?(?:<TRAITS>)) is (?:called |named )?(?!going|doing|getting|being|not
+    my (?P<x>(?:(?!favou?rite)[\w-]+ )?(?:<TRAITS>)) (?:is|are|was)
+    (?: now| actually| currently| still| called| named)? (?!going|doing|getting|being|not
     |so |very |really |too |driving|making|giving|killing|acting)
 fact | {x} | one clause named | {x}: {v}
     (?:our|the) (?P<x>(?:[\w-]+ ){0,2}(?:<THINGS>)(?: of (?:the|our) [\w ]{2,20}?)?) is (?:called |named )?(?!going
@@ -137,7 +138,7 @@ decision | | clause
     (?:it(?:'s| is| was|'s been| has been) (?:now )?(?:decided|settled|agreed)(?: that|:| to)?|decided:|agreed:
     |approved:|final answer:|as (?:agreed|decided),)_
 decision | | clause
-    we(?:'ll| will| shall|'re (?:going to|gonna)| are (?:going to|gonna)|'re| are) (?:now |be ){0,2}(?:use|using
+    we(?!(?:'re| are) using)(?:'ll| will| shall|'re| are)(?: going to| gonna)? (?:now |be ){0,2}(?:use|using
     |adopt|adopting|host|hosting|launch|launching|deploy|deploying|migrate|migrating|switch|switching|drop|dropping
     |ship|shipping|build|building|charge|hire|hold|outsource|cancel|postpone|store|standardi[sz]e)_
 decision | | clause
@@ -203,6 +204,19 @@ preference | instruction | clause
     |gets?\b|makes?\b|looking|a\b|so\b|amazing|such|be\b|forget)
 preference | units | one | uses {v} units
     (?:<WISH>)?(?:use|give me|show) (?:the )?(?P<v>metric|imperial|celsius|fahrenheit|kilomet(?:er|re)s|miles)\b
+preference | format | clause
+    ^(?:<WISH>)?(?:please )?(?:write|format|give|show|send|put|express|list|display|round|quote|spell)(?: me)?
+    (?: all| the| my| your| any)? (?:dates?|times?|numbers?|prices?|amounts?|temperatures?|results?|summar(?:y|ies)
+    |reports?|code|units?|figures|names|references|quotes|files?|updates?|distances?|measurements?)(?: always)? (?:in|as
+    |with|using|to)_
+preference | instruction | clause
+    ^(?:please )?(?:don't|never) (?=(?:call|text|email|e-mail|schedule|book|wake|contact|assume|remind|suggest|recommend
+    |offer|address|translate|shorten|change|touch|explain)\b)
+preference | answer style
+    ^(?:just |only |no )?(?P<v>(?:[\w-]+ ){1,3}(?:units|answers?|replies|emails|sentences|bullet points|format|spelling
+    |seats?|language|English|Arabic)(?: only)?),? (?:please|for me|only)[.!]?$
+preference | answer style | clause
+    ^(?:please )?(?:spare me|skip|cut out|leave out|cut) (?=the \w+|all the|your )(?!the (?:line|cake|chase))
 """
 # Tried where nothing else was found.
 PLAIN: Final = r"""
@@ -215,10 +229,9 @@ fact | requirement | clause
 fact | event | clause scheduled
     (?:I|we)(?:'ve got| have got| have)(?= (?:an?|my|our|the) (?:[\w-]+ ){0,3}?(?:<EVENTS>)\b)_
 fact | children | clause
-    (?:we're|we are|I'm|I am) (?=expecting (?:an?|our|my|twins) )
+    (?:we're|we are|I'm|I am) (?=expecting (?:our|my|twins|a (?:baby|child|boy|girl))\b)
 preference | dislikes | clause | does not want {v}
-    I ~don't want (?!to (?:bother|be|interrupt|talk|sound|go|say|do|see|seem|hear|miss|lose|waste|hurt|impose)\b)
-    (?=to \w+ \w|any |more )
+    I ~don't want (?=to (?:receive|get|use|share|work|travel|fly|drive|spend|eat|drink|live|pay) \w|any |more )
 fact | {x} | one clause specific
     (?:our|my) (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+) (?=(?:runs?|starts?|ends?|expires?|opens?|closes?|begins?|costs?
     |uses?|has|have|holds?|weighs?|consists?|requires?|covers?|employs?|supports?|lasts|contains?|leaves|departs
@@ -227,4 +240,14 @@ fact | {x} | one clause dated
     the (?P<x>(?:[\w'-]+ ){0,3}?[\w'-]+)(?: (?:with|for|of|from|in|at|between) [\w' -]{2,40}?)? (?=(?:starts?|ends?
     |expires?|opens?|closes?|begins?|costs?|weighs?|lasts|renews?|takes place|(?:is|are|was|will be) (?:open|valid
     |due|worth|scheduled|limited to|set to|from|between|available)|runs? (?:on|from|until)) )
+fact | count | clause dated
+    we ~(?=(?:have|pay|employ|sell|serve|own|run|produce|operate|ship|charge|store|host|spend
+    |process) (?:\w+ ){0,3}?[\d$€£])
+fact | count | clause
+    there are (?=(?:[\w-]+ ){0,3}?(?:\d+|two|three|four|five|six|seven|eight|nine|ten|\w+teen|twenty|thirty|forty|fifty)
+    [ ]\w+ (?:\w+ )?(?:in|on|at) (?:my|our|the)\b)
+fact | {x} | clause dated
+    the (?P<x>(?:company|ministry|school|office|team|warehouse|hospital|department|factory|hotel|library|building|server
+    |project|book|report|package|product|shop|store|clinic|app|system|course|contract|hall|room))
+    [ ](?=(?:has|have|holds|employs|owns|produces|sells|serves|stores|covers|includes|seats|contains|takes|processes) )
 """

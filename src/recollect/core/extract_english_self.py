@@ -127,7 +127,8 @@ fact | owns | owned | has {v}
 fact | owns | clause goal | {how} {v}
     (?:I|we)(?:'ve)? ~(?P<how>bought|purchased|adopted) (?=an?\b|my\b|two\b|some\b|the\b|our\b|another\b|new\b)
 fact | event | clause event
-    (?:I|we) (?=(?:attended|visited|completed|finished|started|joined|won|received|participated in|signed up for
+    (?:I|we) (?!\w+(?: in| to| for| on)? (?:last|yesterday|today|this)\b)
+    (?=(?:attended|visited|completed|finished|started|joined|won|received|participated in|signed up for
     |graduated|volunteered|ran|hosted|published|launched|hired|travell?ed to|flew to|went (?:to|on)|adopted
     |got (?!married|divorced|engaged|diagnosed|promoted|a (?:new )?job|the idea)) ?)(?!started (?:a new job
     |working))
@@ -153,7 +154,7 @@ fact | language | | speaks {v}
     my (?:native|first|mother|second|home) (?:language|tongue) is_
 fact | learning | | learning {v}
     I(?:'m| am|m|'ve been| have been|'ve started| started) ~(?:learning|taking (?:lessons|classes|a course) in
-    |teaching myself) (?!that\b|how much\b|about\b|more\b|so\b|a lot\b|from\b)
+    |teaching myself) (?!that\b|how\b|about\b|more\b|so\b|a lot\b|from\b)
 fact | children
     (?:I|we) (?:don't have any|have no) (?=kids|children|siblings|brothers|sisters|pets)
 fact | children | | is {v}
@@ -212,6 +213,37 @@ preference | favourite {x} | one | favourite {x}: {v}
 preference | favourite {x} | one | favourite {x}: {v}
     (?P<v>[\w' -]{2,40}) (?:is|has always been) my (?:all[- ]time |absolute |new |current )?favou?rite (?P<x>[\w -]{
     2,30}?)(?=[,.!]|$| (?:of|because|since|and|but|so)\b)
+fact | household | clause short
+    I ~(?=live (?:alone|with |on my own|together)|share (?:the|an?|my) (?:flat|apartment|house|room|place|office) with)
+fact | size | clause dated
+    I ~(?=(?:weigh|measure|wear(?: a)? size|take(?: a)? size|am \d[\d.,]* ?(?:m|cm|ft|feet|kg)\b
+    |'m \d[\d.,]* ?(?:m|cm|ft|feet|kg)\b) )
+fact | habit | clause
+    (?:I|we) ~(?=(?:can't|don't|never)(?: learned (?:how )?to| know how to)? (?:drive|swim|smoke|gamble|cook|fly|ski
+    |own (?:an?|any)|have an? (?:car|licen[sc]e|passport|smartphone|tv|bike))\b)
+fact | fear | clause goal
+    I'm ~(?=(?:afraid|scared|terrified|frightened) of \w+)(?!\w+ of (?:losing|hurting|what|being|making))
+fact | past | clause short
+    I (?=used to (?:smoke|play|teach|study|own|run|drink|be an?|work) )
+fact | past | clause
+    I was (?=an? (?:[\w-]+ ){0,3}(?:<JOBS>) (?:for|until|in|at|before)\b)
+fact | health | clause
+    I(?:'ve)? ~(?=(?:broke|broken|sprained|tore|dislocated) my |had (?:surgery|an operation|a stroke
+    |a heart attack|a baby
+    |twins|a miscarriage|a concussion)\b)
+preference | likes | clause
+    I'm (?:more of )?(?=an? (?:\w+ ){1,2}?(?:person|lover|fan|guy|girl|type|addict|enthusiast|buff
+    |nerd)\b)(?!an? (?:bad|good
+    |new|different|nice|changed|better|private|big fan|huge fan))
+preference | prefers | clause told
+    (?:I|we) (?=(?:value|favou?r|tend to (?:choose|pick|go for|prefer)|usually (?:choose|pick
+    |go for|order|take)
+    |always (?:choose|pick|order|buy|take|use|fly|book)|only (?:buy|drink|eat|use|wear|read|watch|listen to|fly)) \w)
+    (?!\w+ (?:your|you|it|that|this|the (?:help|advice|support|tips|info))\b)
+preference | dislikes | | finds {v}
+    I find (?=[\w -]{3,40}? (?:boring|annoying|tedious|irritating|distracting|ugly|exhausting|disgusting|overrated)\b)
+preference | likes
+    ^(?!it|that|this)(?P<v>[\w' -]{2,40}) is my (?:go-to|thing|favou?rite|jam|cup of tea)\b
 """
 # Told by the speaker, but not the speaker's own: kept apart by their slots.
 OTHERS: Final = r"""

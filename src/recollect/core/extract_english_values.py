@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from recollect.core.extract_english_words import FEELINGS, JOBS
+from recollect.core.extract_rules import words
 
-_NOT_NAMES: Final = frozenset(
-    """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also still
-    new old afraid excited thrilled curious interested looking going trying planning working thinking wondering having
-    using getting in on at from with about the a an vegan vegetarian single married muslim christian jewish hindu
-    monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-    september october november december god jesus yes no also thanks i we it this that what my our""".split()
+_NOT_NAMES: Final = words(
+    """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also
+    still
+    new old afraid excited thrilled curious interested looking going trying planning working thinking wondering
+    having using getting in on at from with about the a an vegan vegetarian single married muslim christian
+    jewish hindu monday tuesday wednesday thursday friday saturday sunday january february march april may june
+    july august september october november december god jesus yes no also thanks i we it this that what my our
+    mr mrs ms dr prof"""
 )
 _TIMES: Final = re.compile(
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september|october"
@@ -48,10 +51,11 @@ def is_place(value: str) -> bool:
     return len(words) <= 3 and words[0] not in _NOT_PLACES
 
 
-_NOT_PLACES: Final = frozenset(
-    """a an the my our your his her their this that these those it fear peace harmony constant hope love general front
-    charge case fact order need time one two something somewhere work school home bed here there between and any some
-    different""".split()
+_NOT_PLACES: Final = words(
+    """a an the my our your his her their this that these those it fear peace harmony constant hope love general
+    front
+    charge case fact order need time one two something somewhere work school home bed here there between and any
+    some different"""
 )
 
 
@@ -60,9 +64,11 @@ def is_person(value: str) -> bool:
     return 0 < len(words) <= 4 and not {word.lower() for word in words} & _NOT_NAMES and words[0][:1].isalpha()
 
 
-_NOT_LIKED: Final = frozenset(
-    """it that this them those these how what the your you him her his their idea ideas sound sounds seeing hearing if when
-    where so your to being on in at from for with about i i'm thanks all both either everything anything something one some me my our us we any as well too such every its a""".split()
+_NOT_LIKED: Final = words(
+    """it that this them those these how what the your you him her his their idea ideas sound sounds seeing hearing
+    if
+    when where so your to being on in at from for with about i i'm thanks all both either everything anything
+    something one some me my our us we any as well too such every its a"""
 )
 
 
@@ -72,7 +78,8 @@ def is_liked(value: str) -> bool:
 
 
 _DATED: Final = re.compile(
-    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december|tomorrow|midnight|noon)\b",
+    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june"
+    r"|july|august|september|october|november|december|tomorrow|midnight|noon)\b",
     re.I,
 )
 
@@ -87,8 +94,12 @@ def is_specific(value: str) -> bool:
 
 
 _REQUEST: Final = re.compile(
-    r"(?:some |more |a few |any |new |good |your ){0,3}(?:\w+ ){0,2}?(?:tips|advice|guidance|information|info|ideas|recommendations|suggestions|help|insights?|resources|inspiration|input|feedback)\b"
-    r"|(?:get|find|hear|have) (?:some |more |your |a few |any |a |an ){0,2}(?:\w+ )?(?:tips|advice|guidance|information|info|ideas|recommendations|suggestions|help|insights?|inspiration|input|feedback|idea)\b",
+    r"(?:some |more |a few |any |new |good |your ){0,3}(?:\w+ ){0,2}?(?:tips|advice|guidance"
+    r"|information|info|ideas|recommendations|suggestions|help|insights?|resources|inspiration"
+    r"|input|feedback)\b"
+    r"|(?:get|find|hear|have) (?:some |more |your |a few |any |a |an ){0,2}(?:\w+ )?(?:tips|advice"
+    r"|guidance|information|info|ideas|recommendations|suggestions|help|insights?|inspiration"
+    r"|input|feedback|idea)\b",
     re.I,
 )
 
@@ -127,7 +138,9 @@ def is_scheduled(value: str) -> bool:
     """On a day, not merely at an hour."""
     return (
         re.search(
-            r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|\d{1,2}(?:st|nd|rd|th)\b|next (?:week|month|year))",
+            r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:january|february|march|april|may"
+            r"|june|july|august|september|october|november|december)\b|\d{1,2}(?:st|nd|rd|th)\b"
+            r"|next (?:week|month|year))",
             value,
             re.I,
         )
@@ -140,8 +153,8 @@ def is_trait(value: str) -> bool:
     return first not in FEELINGS or (first in ("a", "an") and is_specific(value))
 
 
-_TRIVIAL: Final = frozenset(
-    "question questions idea ideas problem problems risk errand errands life thing things lot mind errands it".split()
+_TRIVIAL: Final = words(
+    "question questions idea ideas problem problems risk errand errands life thing things lot mind errands it"
 )
 
 

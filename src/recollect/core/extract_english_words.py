@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from recollect.core.extract_rules import words
 
 
 def _any(words: str) -> str:
@@ -12,70 +13,95 @@ def _any(words: str) -> str:
 
 RELATIVES: Final = _any(
     """mother mom mum father dad parents sister brother siblings? wife husband partner girlfriend boyfriend fiancée?
-    son daughter kids? child children baby grandmother grandma grandfather grandpa aunt uncle cousin niece nephew friend
-    roommate flatmate boss manager colleague coworker assistant mentor doctor dentist therapist teacher neighbou?r
-    landlord dog cat puppy kitten parrot rabbit horse mother-in-law father-in-law sister-in-law brother-in-law"""
+    son daughter kids? child children baby grandmother grandma grandfather grandpa aunt uncle cousin niece
+    nephew friend roommate flatmate boss manager colleague coworker assistant mentor doctor dentist therapist
+    teacher neighbou?r landlord dog cat puppy kitten parrot rabbit horse mother-in-law father-in-law
+    sister-in-law brother-in-law"""
 )
 POSSESSIONS: Final = _any(
-    """dogs? cats? pets? puppy puppies kittens? parrots? rabbits? fish turtles? horses? hamsters? birds? kids? children child
-    daughters? sons? brothers? sisters? siblings? twins? cousins? bikes? bicycles? cars? motorcycles? boat house apartment
-    garden piano guitar violin laptop macbook iphone pc camera tesla toyota telescope degree phd master's bachelor's"""
+    """dogs? cats? pets? puppy puppies kittens? parrots? rabbits? fish turtles? horses? hamsters? birds? kids? children
+    child daughters? sons? brothers? sisters? siblings? twins? cousins? bikes? bicycles? cars? motorcycles? boat
+    house apartment garden piano guitar violin laptop macbook iphone pc camera tesla toyota telescope degree phd
+    master's bachelor's"""
 )
 TRAITS: Final = (
-    r"time ?zone|(?:shoe|shirt|dress|clothing|ring) size|height|weight|blood (?:type|group)|passport number|employee (?:id|number)"
-    r"|user ?name|handle|license plate|zodiac sign|star sign|major|school|university|home ?town|native country|anniversary"
-    r"|car|laptop|phone|computer|bike|salary|company|startup|team|department|office|gym|bank|insurance|dog|cat|website|blog|github"
-    r"|account number|iban|id number|student id|zip code|postcode|religion|nickname|pronouns|project|thesis|dissertation|wedding date"
-    r"|work schedule|working hours|commute|team lead|supervisor|manager|boss|doctor|dentist|assistant|lawyer|accountant"
+    r"time ?zone|(?:shoe|shirt|dress|clothing|ring) size|height|weight|blood (?:type|group)"
+    r"|passport number|employee (?:id|number)"
+    r"|user ?name|handle|license plate|zodiac sign|star sign|major|school|university|home ?town"
+    r"|native country|anniversary"
+    r"|car|laptop|phone|computer|bike|salary|company|startup|team|department|office|gym|bank"
+    r"|insurance|dog|cat|website|blog|github"
+    r"|account number|iban|id number|student id|zip code|postcode|religion|nickname|pronouns"
+    r"|project|thesis|dissertation|wedding date"
+    r"|work schedule|working hours|commute|team lead|supervisor|manager|boss|doctor|dentist"
+    r"|assistant|lawyer|accountant"
 )
 THINGS: Final = (
-    r"name|title|code ?name|version|price|cost|rate|fee|total|password|server|database|repo|repository|client|customer|vendor"
-    r"|supplier|address|location|venue|team|office|headquarters|limit|target|revenue|rent|salary|contract|invoice|port|host|contact"
-    r"|capacity|population|sample size|word count|number|id|company|tech stack|stack|backend|frontend|framework|ceo|cto|manager|lead|project|product|app|tool|domain|website|director|minister|chair(?:man|woman|person)?|president|owner|winner|spokes\w+"
+    r"name|title|code ?name|version|price|cost|rate|fee|total|password|server|database|repo"
+    r"|repository|client|customer|vendor"
+    r"|supplier|address|location|venue|team|office|headquarters|limit|target|revenue|rent|salary"
+    r"|contract|invoice|port|host|contact"
+    r"|capacity|population|sample size|word count|number|id|company|tech stack|stack|backend"
+    r"|frontend|framework|ceo|cto|manager|lead|project|product|app|tool|domain|website|director"
+    r"|minister|chair(?:man|woman|person)?|president|owner|winner|spokes\w+"
 )
 EVENTS: Final = (
-    r"meeting|appointment|exam|interview|flight|wedding|launch|release|conference|presentation|demo|review|call|workshop|trip"
-    r"|surgery|party|concert|event|kick-?off|go-?live|hearing|visit|class|course|session|match|game|race|marathon|training|webinar"
+    r"meeting|appointment|exam|interview|flight|wedding|launch|release|conference|presentation"
+    r"|demo|review|call|workshop|trip"
+    r"|surgery|party|concert|event|kick-?off|go-?live|hearing|visit|class|course|session|match"
+    r"|game|race|marathon|training|webinar"
 )
 NATIONS: Final = _any(
-    """American British English Irish Scottish Canadian Australian German French Italian Spanish Portuguese Dutch Belgian
-    Swiss Austrian Polish Russian Ukrainian Turkish Greek Swedish Norwegian Danish Finnish Indian Pakistani Bangladeshi
-    Chinese Japanese Korean Vietnamese Thai Filipino Indonesian Malaysian Egyptian Moroccan Algerian Tunisian Libyan
-    Sudanese Lebanese Syrian Jordanian Palestinian Iraqi Iranian Saudi Emirati Kuwaiti Qatari Bahraini Omani Yemeni
-    Mexican Brazilian Argentinian Colombian Chilean Peruvian Nigerian Kenyan Ethiopian African Muslim Christian Jewish
-    Hindu Buddhist atheist"""
+    """American British English Irish Scottish Canadian Australian German French Italian Spanish Portuguese Dutch
+    Belgian Swiss Austrian Polish Russian Ukrainian Turkish Greek Swedish Norwegian Danish Finnish Indian
+    Pakistani Bangladeshi Chinese Japanese Korean Vietnamese Thai Filipino Indonesian Malaysian Egyptian
+    Moroccan Algerian Tunisian Libyan Sudanese Lebanese Syrian Jordanian Palestinian Iraqi Iranian Saudi Emirati
+    Kuwaiti Qatari Bahraini Omani Yemeni Mexican Brazilian Argentinian Colombian Chilean Peruvian Nigerian
+    Kenyan Ethiopian African Muslim Christian Jewish Hindu Buddhist atheist"""
 )
-JOBS: Final = frozenset(
+JOBS: Final = words(
     """accountant actor analyst architect artist attorney author baker barber barista bartender biologist builder
-    bookkeeper carpenter cashier ceo cfo chef chemist clerk coach coder consultant contractor cook copywriter cto
-    counselor counsellor dancer dentist designer developer director doctor driver economist editor electrician engineer
-    entrepreneur farmer filmmaker firefighter founder co-founder freelancer geologist grad-student hairdresser historian
-    illustrator intern investor instructor interpreter janitor journalist judge lawyer lecturer librarian machinist
-    manager marketer mechanic midwife model musician novelist nurse officer optician painter paralegal paramedic
-    pediatrician pharmacist photographer physician physicist physiotherapist pianist pilot plumber podcaster policeman
-    postdoc principal producer professor programmer psychologist psychiatrist realtor receptionist recruiter researcher
-    retiree sailor salesman salesperson scientist secretary singer soldier specialist student surgeon surveyor tailor
-    teacher technician therapist trader trainer translator treasurer tutor vet veterinarian volunteer waiter waitress
-    welder writer youtuber blogger administrator admin lead planner strategist nutritionist dietitian caregiver nanny
-    undergraduate freshman sophomore graduate pensioner homemaker butcher florist gardener goldsmith imam priest diver
-    minister ambassador diplomat spokesperson superintendent supervisor""".split()
+    bookkeeper carpenter cashier ceo cfo chef chemist clerk coach coder consultant contractor cook copywriter
+    cto counselor counsellor dancer dentist designer developer director doctor driver economist editor
+    electrician engineer entrepreneur farmer filmmaker firefighter founder co-founder freelancer geologist
+    grad-student hairdresser historian illustrator intern investor instructor interpreter janitor journalist
+    judge lawyer lecturer librarian machinist manager marketer mechanic midwife model musician novelist nurse
+    officer optician painter paralegal paramedic pediatrician pharmacist photographer physician physicist
+    physiotherapist pianist pilot plumber podcaster policeman postdoc principal producer professor programmer
+    psychologist psychiatrist realtor receptionist recruiter researcher retiree sailor salesman salesperson
+    scientist secretary singer soldier specialist student surgeon surveyor tailor teacher technician therapist
+    trader trainer translator treasurer tutor vet veterinarian volunteer waiter waitress welder writer youtuber
+    blogger administrator admin lead planner strategist nutritionist dietitian caregiver nanny undergraduate
+    freshman sophomore graduate pensioner homemaker butcher florist gardener goldsmith imam priest diver
+    minister ambassador diplomat spokesperson superintendent supervisor"""
 )
-FEELINGS: Final = frozenset(
-    """good great fine bad nice okay ok amazing awesome broken dead slow fast full empty busy tired sick hurting itchy
-    sore crazy mess messy boring fun cool old new big small huge tiny better worse best worst always never just almost
-    like what how why where when all here there up down on off out over away done ready late early important
-    the my your his her our their it that this these an a tbd tbc unknown missing unclear undecided pending open""".split()
+FEELINGS: Final = words(
+    """good great fine bad nice okay ok amazing awesome broken dead slow fast full empty busy tired sick hurting
+    itchy
+    sore crazy mess messy boring fun cool old new big small huge tiny better worse best worst always never just
+    almost like what how why where when all here there up down on off out over away done ready late early
+    important the my your his her our their it that this these an a tbd tbc unknown missing unclear undecided
+    pending open"""
 )
 IMPERATIVE: Final = (
-    r"(?:book|send|give|show|use|skip|write|add|include|start|end|put|format|remind|keep|avoid|address|reply|answer|explain|call|cite|convert"
-    r"|(?:don't|do not|never|always) (?:use|give|send|show|write|add|include|put|call|tell|ask|assume|start|end|mention|answer|reply|explain|make|skip|suggest|apologi[sz]e)|leave|list|number|highlight|round|quote|translate|drop|mention|assume|ask|tell|stop|respond|make)"
+    r"(?:book|send|give|show|use|skip|write|add|include|start|end|put|format|remind|keep|avoid"
+    r"|address|reply|answer|explain|call|cite|convert"
+    r"|(?:don't|do not|never|always) (?:use|give|send|show|write|add|include|put|call|tell|ask"
+    r"|assume|start|end|mention|answer|reply|explain|make|skip|suggest|apologi[sz]e)|leave|list"
+    r"|number|highlight|round|quote|translate|drop|mention|assume|ask|tell|stop|respond|make)"
 )
 _UNWANTED = (
-    r"(?!(?:know|ask|see|hear|say|thank|talk|understand|make sure|be|go (?:to bed|now|home|to sleep)|sleep|eat|leave|admit|tell|mention|share"
-    r"|note|add|clarify|discuss|confirm|check|think|believe|remind|emphasi[sz]e|point out|get back|have to|say|congratulate"
-    r"|apologi[sz]e|chat|hear|wish|do (?:that|it|this)|it|that|this|you|chill|relax|rest|run|cry|die|hug|use the bathroom|like)\b)"
+    r"(?!(?:know|ask|see|hear|say|thank|talk|understand|make sure|be|go (?:to bed|now|home"
+    r"|to sleep)|sleep|eat|leave|admit|tell|mention|share"
+    r"|note|add|clarify|discuss|confirm|check|think|believe|remind|emphasi[sz]e|point out|get back"
+    r"|have to|say|congratulate"
+    r"|apologi[sz]e|chat|hear|wish|do (?:that|it|this)|it|that|this|you|chill|relax|rest|run|cry"
+    r"|die|hug|use the bathroom|like)\b)"
 )
-_WISH = r"(?:(?:please|kindly|always|from now on,?|in (?:the )?future,?|going forward,?|can you please|make sure (?:to|you)|I(?:'d| would)? (?:want|like|need|prefer) you to) ){1,3}"
+_WISH = (
+    r"(?:(?:please|kindly|always|from now on,?|in (?:the )?future,?|going forward,?|can you please"
+    r"|make sure (?:to|you)|I(?:'d| would)? (?:want|like|need|prefer) you to) ){1,3}"
+)
 # What stands for what in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
     "I'm": r"I(?:'m| am)",
@@ -85,12 +111,14 @@ SHORTHAND: Final = {
     "we've": r"we(?:'ve| have)?",
     "don't": r"(?:do not|don't)",
     "can't": r"(?:can ?not|can't)",
-    "~": r"(?:(?:really|currently|now|also|just|still|actually|always|usually|mostly|mainly|personally|definitely|finally"
-    r"|recently|already|only|generally|normally|typically|strongly|much|absolutely|officially|probably|tend to) ){0,2}",
+    "~": r"(?:(?:really|currently|now|also|just|still|actually|always|usually|mostly|mainly|personally"
+    r"|definitely|finally"
+    r"|recently|already|only|generally|normally|typically|strongly|much|absolutely|officially"
+    r"|probably|tend to) ){0,2}",
     " is ": r"(?:'s| is| are|'re| was| will be) (?:now |actually |currently |still |also )?",
     "MY": r"(?:my|our|the)",
     "REL": rf"(?P<rel>(?:(?:older|younger|little|big|eldest|twin|late|best|ex) |ex-)?(?:{RELATIVES}))",
-    "NAME": r"(?:,? (?P<who>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20})?)),?)?",40}?",
+    "NAME": r"(?:,? (?P<who>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20})?)),?)?",
     "<EVENTS>": EVENTS,
     "<TRAITS>": TRAITS,
     "<THINGS>": THINGS,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from recollect.core.extract_rules import Finding
+from recollect.core.extract_arabic_words import GIVEN, NAMES, PLACES, fold
+from recollect.core.extract_rules import Finding, words
 from recollect.core.extract_text import Sentence
 from recollect.core.identifiers import is_code_question
 from recollect.core.ledger import ENTITY
@@ -15,35 +16,48 @@ MOST: Final = 24
 
 _CAPITAL: Final = r"(?:[A-Z\u00c0-\u00de\u0410-\u042f\u0391-\u03a9][\w'’&-]{1,30}|[A-Z]\.)"
 _RUN: Final = re.compile(
-    rf"(?<![\w@#./\\-])({_CAPITAL}(?:(?: (?:of|de|del|la|von|van|der|bin|bint|ibn|al|the|for) | ){_CAPITAL}){{0,5}}(?: \d{{1,4}}\b)?)(?![\w(@/\\]|\.\w|::)"
+    rf"(?<![\w@#./\\-])({_CAPITAL}(?:(?: (?:of|de|del|la|von|van|der|bin|bint|ibn|al|the|for) "
+    rf"| ){_CAPITAL}){{0,5}}(?: \d{{1,4}}\b)?)(?![\w(@/\\]|\.\w|::)"
 )
 _HANDLE: Final = re.compile(r"(?<![\w@.])@[A-Za-z]\w{2,30}\b(?!\.)")
 _MAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,60}(?:\.[\w-]{2,30}){1,3}")
 _PHONE: Final = re.compile(r"(?<![\w.,/+-])\+\d[\d ()-]{7,18}\d(?![\w-])")
 _CAMEL: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 _AR_TITLE: Final = re.compile(
-    r"(?<![\w])(?:و|ل|ب|ف)?(?:الدكتورة?|الأستاذة?|الاستاذة?|السيدة?|الشيخة?|المهندسة?|الأميرة?|الوزيرة?|معالي|سعادة|الأخت?|العميد|القاضي)"
-    r"(?: (?:الدكتورة?|السيدة?|الشيخة?|الأستاذة?))? ([\u0620-\u064a]{2,15}(?: (?:بن|بنت|آل|عبد) [\u0620-\u064a]{2,15}| ال[\u0620-\u064a]{2,15}){0,3})"
+    r"(?<![\w])(?:و|ل|ب|ف)?(?:الدكتورة?|الأستاذة?|الاستاذة?|السيدة?|الشيخة?|المهندسة?|الأميرة?"
+    r"|الوزيرة?|معالي|سعادة|الأخت?|العميد|القاضي)"
+    r"(?: (?:الدكتورة?|السيدة?|الشيخة?|الأستاذة?))? ([\u0620-\u064a]{2,15}(?: (?:بن|بنت|آل"
+    r"|عبد) [\u0620-\u064a]{2,15}| ال[\u0620-\u064a]{2,15}){0,3})"
 )
 _AR_KIND: Final = re.compile(
-    r"(?<![\w])[وبلف]?((?:وزارة|شركة|جامعة|مدينة|بنك|مؤسسة|هيئة|مستشفى|مطار|محافظة|ولاية|سلطنة|جمهورية|مملكة|دولة|مجلس|منظمة|جمعية|كلية|معهد|متحف)"
-    r" (?!ال(?:جديد|كبير|صغير)|من |في |على |إلى |كبير|جديد|صغير|أخرى|خاص|لل|تعمل|تقدم|مثل|عن |هذه|تلك|ما )[\u0620-\u064a]{3,15}(?: ال[\u0620-\u064a]{3,15})?)"
+    r"(?<![\w])[وبلف]?((?:وزارة|شركة|جامعة|مدينة|بنك|مؤسسة|هيئة|مستشفى|مطار|محافظة|ولاية|سلطنة"
+    r"|جمهورية|مملكة|دولة|مجلس|منظمة|جمعية|كلية|معهد|متحف)"
+    r" (?!ال(?:جديد|كبير|صغير)|من |في |على |إلى |كبير|جديد|صغير|أخرى|خاص|لل|تعمل|تقدم|مثل|عن |هذه"
+    r"|تلك|ما )[\u0620-\u064a]{3,15}(?: ال[\u0620-\u064a]{3,15})?)"
 )
-_COMMON: Final = frozenset(
-    """i i'm i've i'd i'll the a an and but or so if in on at to for from with my our your his her their its it this that these
-    those what when where who why how which we you he she they there here yes no not ok okay hi hello hey dear thanks
-    thank please sorry well now then also just let let's can could would should do does did is are was were will have
-    has had be been some any all one two three first second next last maybe perhaps actually anyway note important
-    monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
-    sundays january february march april may june july august september october november december mon tue wed thu fri
-    sat sun jan feb mar apr jun jul aug sep sept oct nov dec christmas easter ramadan eid english arabic german french
-    spanish italian chinese japanese russian urdu hindi portuguese american british european indian god mom dad mum
-    grandma grandpa mr mrs ms dr prof ai api url faq pdf html css json sql http https csv xml cli gui ui ux id tv pc os
-    usb ram cpu gpu ssd lol omg wow btw fyi asap imo tbd tbc todo diy eta n/a am pm usd eur gbp ceo cto cfo hr it phd
-    ba ma msc bsc mba introduction methods results conclusion background abstract discussion summary references oh haha
-    great good nice congrats bye hang bet mexican korean egyptian egyptians italian african asian latin western eastern happy merry internet web covid-19 covid ii iii iv earth""".split()
+_AR_LETTER: Final = re.compile("[\u0620-\u064a]")
+_AR_PERSON: Final = re.compile(
+    rf"(?<!\w)[وبلف]?((?:{NAMES}|(?:{GIVEN}) (?=ال))(?: ?(?:بن|بنت) [\u0620-\u064a]{{2,14}})?"
+    rf"(?: ?ال[\u0620-\u064a]{{3,14}}ي)?)(?<! )(?!\w)"
 )
-_CONTRACTED: Final = frozenset("what's here's there's that's it's who's where's how's let's she's he's".split())
+_AR_PLACE: Final = re.compile(rf"(?<!\w)[وبلف]?({PLACES})(?!\w)")
+_COMMON: Final = words(
+    """i i'm i've i'd i'll the a an and but or so if in on at to for from with my our your his her their its it this
+    that these those what when where who why how which we you he she they there here yes no not ok okay hi hello
+    hey dear thanks thank please sorry well now then also just let let's can could would should do does did is
+    are was were will have has had be been some any all one two three first second next last maybe perhaps
+    actually anyway note important monday tuesday wednesday thursday friday saturday sunday mondays tuesdays
+    wednesdays thursdays fridays saturdays sundays january february march april may june july august september
+    october november december mon tue wed thu fri sat sun jan feb mar apr jun jul aug sep sept oct nov dec
+    christmas easter ramadan eid english arabic german french spanish italian chinese japanese russian urdu
+    hindi portuguese american british european indian god mom dad mum grandma grandpa mr mrs ms dr prof ai api
+    url faq pdf html css json sql http https csv xml cli gui ui ux id tv pc os usb ram cpu gpu ssd lol omg wow
+    btw fyi asap imo tbd tbc todo diy eta n/a am pm usd eur gbp ceo cto cfo hr it phd ba ma msc bsc mba
+    introduction methods results conclusion background abstract discussion summary references oh haha great good
+    nice congrats bye hang bet mexican korean egyptian egyptians italian african asian latin western eastern
+    happy merry internet web covid-19 covid ii iii iv earth"""
+)
+_CONTRACTED: Final = words("what's here's there's that's it's who's where's how's let's she's he's")
 
 
 def names(told: Sequence[Sentence]) -> Iterator[Finding]:
@@ -66,10 +80,12 @@ def _in_sentence(text: str) -> Iterator[tuple[str, str]]:
     if "+" in text:
         yield from ((match[0], "phone") for match in _PHONE.finditer(text))
     yield from ((match[1], "person") for match in _AR_TITLE.finditer(text))
+    if _AR_LETTER.search(text):
+        yield from _arabic(text)
     yield from ((match[1], "organisation") for match in _AR_KIND.finditer(text))
-    words = text.split()
+    words = [word for word in text.split() if word != "I"]
     capitals = sum(word[:1].isupper() for word in words)
-    if not capitals or (len(words) > 3 and capitals > 0.6 * len(words)) or text.isupper():
+    if not capitals or (len(words) > 3 and capitals > 0.75 * len(words)) or text.isupper():
         return
     code = is_code_question(text)
     for match in _RUN.finditer(text):
@@ -78,10 +94,19 @@ def _in_sentence(text: str) -> Iterator[tuple[str, str]]:
             yield name, "name"
 
 
+def _arabic(text: str) -> Iterator[tuple[str, str]]:
+    folded, places = fold(text)
+    for pattern, slot in ((_AR_PERSON, "person"), (_AR_PLACE, "place")):
+        for match in pattern.finditer(folded):
+            yield text[places[match.start(1)] : places[match.end(1) - 1] + 1], slot
+
+
 def _is_first(text: str, start: int) -> bool:
     """Whether a capital is expected here anyway."""
     before = text[:start].rstrip(" \"'“«([*-–—•")
-    return not before or before[-1] in ".!?:;…؟" or before[-1].isdigit() and before[:-1].isdigit()
+    if before.endswith(("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.")):
+        return False
+    return not before or before[-1] in ".!?:;…؟" or (before[-1].isdigit() and before[:-1].isdigit())
 
 
 def _name(run: str, *, first: bool) -> str:
@@ -98,7 +123,7 @@ def _name(run: str, *, first: bool) -> str:
         return ""
     if any("'" in word and word.lower().endswith(("'t", "'m", "'ve", "'re", "'ll", "'d")) for word in words):
         return ""
-    return name if not first or len(words) > 1 or len(words) == 1 and not _is_plain(run, name) else ""
+    return name if not first or len(words) > 1 or (len(words) == 1 and not _is_plain(run, name)) else ""
 
 
 def _is_plain(run: str, name: str) -> bool:

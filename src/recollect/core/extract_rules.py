@@ -12,6 +12,10 @@ LONGEST: Final = 240  # characters of a sentence that a value may take
 WORDS: Final = 40  # of a clause
 
 
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 class Finding(NamedTuple):
     """An entry that does not know its message yet."""
 
@@ -60,7 +64,7 @@ def table(
 ) -> tuple[Rule, ...]:
     """Rules from a table: a line `kind | slot | flags | text`, and under it, indented, the pattern.
 
-    Flags are `one` (single), `ends`, a style, and the name of a check. An underscore at the end of a pattern is a space.
+    Flags are `one` (single), `ends`, a style, and the name of a check. An underscore at the end stands for a space.
     """
     rules: list[Rule] = []
     for block in re.split(r"\n(?=\S)", text.strip()):
@@ -82,15 +86,13 @@ _STYLES: Final = ("name", "list", "clause", "long")
 
 
 def apply(
-    rule: Rule, sentence: str, start: int, grammar: Grammar, source: str = "", places: Sequence[int] = ()
+    rule: Rule, match: re.Match[str], grammar: Grammar, source: str = "", places: Sequence[int] = ()
 ) -> Iterator[Finding]:
-    """What a rule finds where a clause begins.
+    """What a rule finds where it matched.
 
-    If `sentence` is folded, `source` is as it was written and `places` tells where its characters stand there.
+    If the text is folded, `source` is as it was written and `places` tells where its characters stand there.
     """
-    match = rule.pattern.match(sentence, start)
-    if match is None:
-        return
+    sentence, start = match.string, match.start()
 
     def written(begin: int, end: int) -> str:
         if not places:
@@ -110,7 +112,10 @@ def apply(
         value = written(begin, end)
         if not value or (rule.check is not None and not rule.check(value)):
             return
-        if rule.text and rule.text != WHOLE:
+        if rule.text.endswith("{v}") and rule.style == "name":
+            end = _until(grammar.clause_end, sentence, end, min(len(sentence), end + LONGEST), WORDS)
+            text = " ".join(rule.text.format(v=written(begin, end), **told).split())
+        elif rule.text and rule.text != WHOLE:
             text = " ".join(rule.text.format(v=value, **told).split())
         else:
             end = max(end, match.end())

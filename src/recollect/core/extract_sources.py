@@ -16,11 +16,13 @@ READ: Final = 1_000_000  # characters
 _SCHEME: Final = re.compile(r"(?<![\w@])(?:https?|ftp)://[^\s<>\"'`|\\^{}«»“”،؛]{3,500}", re.IGNORECASE)
 _BARE: Final = re.compile(
     r"(?<![\w@./-])(?:www\.[a-z0-9-]{1,60}\.[a-z]{2,12}(?:[\w./?=&%#~:+-]{0,200})"
-    r"|(?:[a-z0-9-]{1,40}\.){1,3}(?:com|org|net|edu|gov|io|dev|info|om|ae|sa|eu|de|uk|fr|int)/[\w./?=&%#~:+-]{1,200})",
+    r"|(?:[a-z0-9-]{1,40}\.){1,3}(?:com|org|net|edu|gov|io|dev|info|om|ae|sa|eu|de|uk|fr"
+    r"|int)/[\w./?=&%#~:+-]{1,200})",
     re.IGNORECASE,
 )
 _LISTED: Final = re.compile(
-    r"(?:^|[\n.] ?)(?:(?:important|key|main|primary|my|our|the|additional) ){0,2}(?:sources?|references?|links?|urls?) ?: ?([^\n]{3,400})"
+    r"(?:^|[\n.] ?)(?:(?:important|key|main|primary|my|our|the|additional) ){0,2}(?:sources?"
+    r"|references?|links?|urls?) ?: ?([^\n]{3,400})"
     r"|(?:^|[\n.] ?)(?:المصادر|مصادر|المراجع|الروابط)(?: المهمة| الرئيسية| الأساسية)? ?: ?([^\n]{3,400})",
     re.IGNORECASE,
 )
@@ -40,7 +42,7 @@ def _found(text: str) -> Iterator[str]:
     spans: list[tuple[int, str]] = []
     if "://" in text:
         spans += [(match.start(), _trim(match[0])) for match in islice(_SCHEME.finditer(text), MOST)]
-    if "." in text and "/" in text or "www." in text:
+    if ("." in text and "/" in text) or "www." in text:
         spans += [(match.start(), _trim(match[0])) for match in islice(_BARE.finditer(text[:100_000]), MOST)]
     for listed in islice(_LISTED.finditer(text[:100_000]), 8):
         group = 1 if listed[1] else 2

@@ -11,70 +11,142 @@ from recollect.core.extract_text import Sentence
 from recollect.core.ledger import STRUCTURE
 
 _DOCUMENT: Final = (
-    r"(?:document|report|paper|essay|thesis|dissertation|article|presentation|slides?|deck|memo|book|website|site|page|letter|proposal|plan"
-    r"|newsletter|brief|summary|outline|handbook|manual|spreadsheet|table|readme|cv|resume|template|study|chapter|review|post|guide|talk|agenda|pitch)"
+    r"(?:document|report|paper|essay|thesis|dissertation|article|presentation|slides?|deck|memo"
+    r"|book|website|site|page|letter|proposal|plan"
+    r"|newsletter|brief|summary|outline|handbook|manual|spreadsheet|table|readme|cv|resume"
+    r"|template|study|chapter|review|post|guide|talk|agenda|pitch)"
 )
+_DOCUMENTS: Final = re.compile(rf"\b{_DOCUMENT}\b", re.IGNORECASE)
 _PARTS: Final = r"(?:sections?|chapters?|parts?|headings?|slides?|columns?|fields?|pages?|tabs?|modules?)"
 _SHOULD: Final = re.compile(
     rf"(?:[\w' ]{{0,40}}?\b)?(?:my|the|this|our|each|every|a|your) (?:[\w-]+ ){{0,3}}?(?P<doc>{_DOCUMENT}) "
     r"(?:should|must|needs? to|has to|have to|will|shall|ought to) (?:also )?"
-    rf"(?:have|be|contain|include|consist of|start with|begin with|end with|open with|close with|cover|follow|list|get|come with|use|go|run)"
-    rf" (?:the (?:following )?)?(?:(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled|like))?:? )?(?P<list>.{{3,400}})",
+    rf"(?:have|be|contain|include|consist of|start with|begin with|end with|open with|close with"
+    rf"|cover|follow|list|get|come with|use|go|run)"
+    rf" (?:the (?:following )?)?(?:(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about"
+    rf"|titled|like))?:? )?(?P<list>.{{3,400}})",
     re.IGNORECASE,
 )
 _HAS: Final = re.compile(
-    rf"(?:my|the|this|our|each|every) (?:[\w-]+ ){{0,3}}?{_DOCUMENT} (?:has|contains|consists of|is divided into|is split into|is structured in|comprises) "
+    rf"(?:my|the|this|our|each|every) (?:[\w-]+ ){{0,3}}?{_DOCUMENT} (?:has|contains|consists of"
+    rf"|is divided into|is split into|is structured in|comprises) "
     rf"(?:\w+ )?(?P<part>{_PARTS}) ?: ?(?P<list>.{{3,400}})"
-    rf"|(?:please )?(?:start|begin|open|end|finish|close) (?:the|each|every|my|our) (?:[\w-]+ ){{0,2}}?{_DOCUMENT} with (?P<list2>.{{3,200}})",
+    rf"|(?:please )?(?:start|begin|open|end|finish|close) (?:the|each|every|my|our) "
+    rf"(?:[\w-]+ ){{0,2}}?{_DOCUMENT} with (?P<list2>.{{3,200}})",
     re.IGNORECASE,
 )
 _SECTIONS: Final = re.compile(
-    rf"(?:please )?(?:add|include|use|create|make|I (?:want|need|would like|'d like)|we (?:want|need)|with|split (?:it|the \w+) into|divide (?:it|the \w+) into|put in|structure (?:it|the \w+) (?:as|into|with))"
-    rf" (?:the (?:following )?|these |separate |an? )?(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called|named|on|about|titled))?:? (?P<list>.{{3,400}})",
+    rf"(?:please )?(?:add|include|use|create|make|I (?:want|need|would like|'d like)|we (?:want"
+    rf"|need)|with|split (?:it|the \w+) into|divide (?:it|the \w+) into|put in|structure (?:it"
+    rf"|the \w+) (?:as|into|with))"
+    rf" (?:the (?:following )?|these |separate |an? )?(?:\w+ )?(?P<part>{_PARTS})(?: (?:for|called"
+    rf"|named|on|about|titled))?:? (?P<list>.{{3,400}})",
     re.IGNORECASE,
 )
 _LABEL: Final = re.compile(
-    rf"(?:(?:the|my|our|proposed|final|here(?:'s| is) the) )?(?:(?:document|report|paper|thesis|article|essay|presentation|book|page|chapter|proposed|planned) )?"
-    rf"(?P<part>structure|outline|sections|chapters|parts|headings|slides|columns|fields|table of contents|toc|layout|agenda)"
-    rf"(?: (?:of|for) (?:the|my|our|this) [\w ]{{2,40}}?)?(?: is| are| will be| should be)?: ?(?P<list>.{{0,400}})",
+    r"(?:(?:the|my|our|proposed|final|here(?:'s| is) the) )?(?:(?:document|report|paper|thesis"
+    r"|article|essay|presentation|book|page|chapter|proposed|planned) )?"
+    r"(?P<part>structure|outline|sections|chapters|parts|headings|slides|columns|fields"
+    r"|table of contents|toc|layout|agenda)"
+    r"(?: (?:of|for) (?:the|my|our|this) [\w ]{2,40}?)?(?: is| are| will be| should be)?: ?(?P<list>.{0,400})",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(
-    rf"(?:please )?(?:put|place|move|keep|add|insert) (?P<list>(?:the |an? )?(?:references|bibliography|appendix|appendices|abstract|summary|executive summary|conclusion|table of contents|acknowledge?ments|glossary|index|charts?|figures|tables|footnotes)\b.{{2,120}})",
+    r"(?:please )?(?:put|place|move|keep|add|insert) (?P<list>(?:the |an? )?(?:references"
+    r"|bibliography|appendix|appendices|abstract|summary|executive summary|conclusion"
+    r"|table of contents|acknowledge?ments|glossary|index|charts?|figures|tables"
+    r"|footnotes)\b.{2,120})",
     re.IGNORECASE,
 )
 _AR_LABEL: Final = re.compile(
-    r"(?P<part>عناصر|هيكل|هيكلة|بنية|الهيكل|أقسام|الأقسام|اقسام|الاقسام|فصول|الفصول|محاور|المحاور|محتويات|المحتويات|عناوين|العناوين|الأعمدة|أعمدة|الشرائح|شرائح)"
+    r"(?P<part>عناصر|هيكل|هيكلة|بنية|الهيكل|أقسام|الأقسام|اقسام|الاقسام|فصول|الفصول|محاور|المحاور"
+    r"|محتويات|المحتويات|عناوين|العناوين|الأعمدة|أعمدة|الشرائح|شرائح)"
     r"(?: (?:ال)?\w+){0,2} ?: ?(?P<list>.{0,400})"
 )
 _AR_SHOULD: Final = re.compile(
-    r"(?:و|ف)?(?:يجب|ينبغي|لازم|أريد|اريد|أبغى|ابغى|أبي|ابي|نريد|المطلوب|من المفترض|أرغب|لا بد)(?: في)?(?: من)?(?: أن| ان)? ?"
+    r"(?:و|ف)?(?:يجب|ينبغي|لازم|أريد|اريد|أبغى|ابغى|أبي|ابي|نريد|المطلوب|من المفترض|أرغب|لا بد)"
+    r"(?: في)?(?: من)?(?: أن| ان)? ?"
     r"(?:(?:ال)?\w+ ){0,2}?(?:ت|ي|ن)?(?:حتوي|تضمن|شمل|تكون|كون|ضم|نقسم|قسم|بدأ|بدا|ختتم)"
-    r"(?:(?: [\u0620-\u064a]+){0,3}? (?:على|علي|من|إلى|الى))? (?:(?:ال)?(?:أقسام|اقسام|فصول|أجزاء|عناصر|محاور|أبواب)(?: التالية| الآتية)?:? )?(?P<list>.{3,400})"
+    r"(?: (?:ال)?(?:تقرير|وثيق|مستند|ورق|بحث|رسال|عرض|مذكر|كتاب|مقال|دراس|خط)[\u0620-\u064a]{0,3}(?= ))?"
+    r"(?:(?: [\u0620-\u064a]+){0,3}? (?:على|علي|من|إلى|الى))? (?:(?:ال)?(?:أقسام|اقسام|فصول|أجزاء"
+    r"|عناصر|محاور|أبواب)(?: التالية| الآتية)?:? )?(?P<list>.{3,400})"
 )
 _AR_HAS: Final = re.compile(
-    r"(?:و)?(?:ال)?(?:وثيق|مستند|تقرير|ورق|بحث|رسال|عرض|مذكر|كتاب|موقع|مقال|دراس|خط)[\u0620-\u064a]{0,3} (?:يتكون|تتكون|مكونة?|يحتوي|تحتوي|يضم|تضم|ينقسم|تنقسم|يشمل|تشمل|يتضمن|تتضمن)"
-    r"(?: (?:من|على|إلى|الى|في))? (?:[\u0620-\u064a]+ )?(?:فصول|أقسام|اقسام|أجزاء|محاور|أبواب|شرائح) ?: ?(?P<list>.{3,400})"
-    r"|(?:قس[ّ]?م|قسمي|قسّم|اقسم) (?:ال)?[\u0620-\u064a]+ (?:إلى|الى) (?P<list2>.{3,300})|(?:أضف|اضف|أضيفي|زد) (?:قسم|فصل|جدول|ملحق|صفحة|فقرة)[اًا]{0,2} (?:عن|حول|ل|في) ?(?P<list3>.{3,200})"
+    r"(?:و)?(?:ال)?(?:وثيق|مستند|تقرير|ورق|بحث|رسال|عرض|مذكر|كتاب|موقع|مقال|دراس"
+    r"|خط)[\u0620-\u064a]{0,3} (?:يتكون|تتكون|مكونة?|يحتوي|تحتوي|يضم|تضم|ينقسم|تنقسم|يشمل|تشمل"
+    r"|يتضمن|تتضمن)"
+    r"(?: (?:من|على|إلى|الى|في))? (?:[\u0620-\u064a]+ )?(?:فصول|أقسام|اقسام|أجزاء|محاور|أبواب"
+    r"|شرائح) ?: ?(?P<list>.{3,400})"
+    r"|(?:قس[ّ]?م|قسمي|قسّم|اقسم) (?:ال)?[\u0620-\u064a]+ (?:إلى|الى) (?P<list2>.{3,300})|(?:أضف"
+    r"|اضف|أضيفي|زد) (?:قسم|فصل|جدول|ملحق|صفحة|فقرة)[اًا]{0,2} (?:عن|حول|ل|في) ?"
+    r"(?P<list3>.{3,200})"
 )
 _AR_DOCUMENT: Final = re.compile(
-    r"وثيق|مستند|تقرير|ورق[ةه]|بحث|رسال[ةه]|عرض|مذكر|كتاب|موقع|صفح|مقال|دراس|خط[ةه]|قسم|أقسام|اقسام|فصل|فصول|شرائح|ملخص|دليل|نشر[ةه]"
+    r"وثيق|مستند|تقرير|ورق[ةه]|بحث|رسال[ةه]|عرض|مذكر|كتاب|موقع|صفح|مقال|دراس|خط[ةه]|قسم|أقسام"
+    r"|اقسام|فصل|فصول|شرائح|ملخص|دليل|نشر[ةه]"
 )
 _AR_PLACE: Final = re.compile(
-    r"(?:ضع|ضعي|حط|اجعل|خل|خلي|أضف|اضف|انقل) (?P<list>(?:المراجع|المصادر|الخاتمة|الملخص|الملاحق|الفهرس|الجداول|الرسوم|المقدمة|الهوامش|جدول المحتويات)\b.{2,120})"
+    r"(?:ضع|ضعي|حط|اجعل|خل|خلي|أضف|اضف|انقل) (?P<list>(?:المراجع|المصادر|الخاتمة|الملخص|الملاحق"
+    r"|الفهرس|الجداول|الرسوم|المقدمة|الهوامش|جدول المحتويات)\b.{2,120})"
 )
 _JOINT: Final = re.compile(
-    r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>|/|\|) | ?\b\d{1,2}[.)] | و(?=[\u0620-\u064a]{3,})"
+    r",? (?:and|then|plus|followed by|&)(?: then)? (?:an? |the )?|[,;،] ?(?:an? |the )?| (?:->|→|>"
+    r"|/|\|) | ?\b\d{1,2}[.)] | و(?=[\u0620-\u064a]{3,})"
 )
 _STOP: Final = re.compile(
-    r"(?<!\d)[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order|please|with each|لأن|لكن|بحيث|حسب)\b",
+    r"(?<!\d)[.!?؟](?:\s|$)|\s[-–—]+\s|[()]| (?:because|so that|but|since|where each|in that order"
+    r"|please|with each|لأن|لكن|بحيث|حسب)\b",
     re.IGNORECASE,
 )
 _LEAD: Final = re.compile(
-    r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its|at least|only|أقسام|اقسام|ثم) |لل(?=[\u0620-\u064a]{3})|[:\d.]+ ",
+    r"(?:an?|the|following|these|three|four|five|\d+|for|on|sections?|chapters?|parts?|its"
+    r"|at least|only|أقسام|اقسام|ثم) |لل(?=[\u0620-\u064a]{3})|[:\d.]+ ",
     re.IGNORECASE,
 )
 _EDGES: Final = " .,;:!?،؛؟\"'“”()[]*-–—"
+
+
+_PART: Final = re.compile(
+    r"\b(?:introduction|intro|methods?|methodology|results|conclusions?|abstract|summary|appendi(?:x|ces)|references"
+    r"|bibliography|chapters?|sections?|headings?|slides?|pages?|paragraphs?|columns?"
+    r"|table of contents|glossary|index"
+    r"|footnotes|recommendations|background|discussion|findings|agenda|cover|title page|q&a|body|greeting|signature"
+    r"|sources|figures|charts?|tables?|bullets?|subheadings?|preface|literature review|next steps|risks|budget)\b",
+    re.IGNORECASE,
+)
+_AR_PART: Final = re.compile(
+    r"مقدمة|خاتمة|ملخص|منهجية|نتائج|توصيات|فصل|فصول|أقسام|اقسام|قسم|شرائح|شريحة|صفح|عناوين|عنوان"
+    r"|ملاحق|ملحق|مراجع|مصادر"
+    r"|فهرس|جدول|فقر|أعمدة|عمود|غلاف|تمهيد|هوامش|خلفية|مناقشة|تحليل|خطوات|أسئلة|رسوم|تحية|توقيع"
+)
+_BUILD: Final = re.compile(
+    r"(?:(?:please|and|also|then|so|ok|yes|now),? )*(?:put|place|add|include|start|begin|open|end"
+    r"|close|finish|split|divide"
+    r"|structure|organi[sz]e|order|arrange|number|move|insert|format|lay out|group)\b"
+    r"|(?:(?!\b(?:I|we|you|he|she|they)\b).){3,80}?\b(?:should|must|needs?|has to|have to|ought to"
+    r"|(?:opens?|closes?|starts?|begins?|ends?) with|goes? (?:at|in|on|to|before"
+    r"|after|first|last)|comes? (?:first|last|at|after|before)|consists? of|is (?:divided|split"
+    r"|structured|organi[sz]ed)"
+    r"|will (?:have|start|end|open|contain|include|follow|consist))\b|(?:I|we)(?:'d| would)? "
+    r"(?:want|like|need) (?:the|an?|my)\b",
+    re.IGNORECASE,
+)
+_AR_BUILD: Final = re.compile(
+    r"(?:و|ف)?(?:ضع|ضعي|اجعل|ابدأ|ابدا|اختم|اختتم|أضف|اضف|قسم|قسّم|رتب|خل|خلي|حط|استخدم|أدرج|ادرج|انقل|رقم)\b"
+    r"|.{0,60}?(?:يجب|ينبغي|لازم|يبدأ|تبدأ|يبدا|ينتهي|تنتهي|يتكون|تتكون|يحتوي|تحتوي|ينقسم|تنقسم|مكون|يتضمن|تتضمن|يشمل"
+    r"|تشمل|تأتي|يأتي|يتألف|تتألف)\b|(?:أريد|اريد|أبي|ابي|أبغى|ابغى|نريد|نبي) (?:ال)?(?:تقرير|بحث"
+    r"|عرض|مذكر|كتاب|مقال|رسال|ورق)"
+)
+
+
+_EDGE: Final = re.compile(
+    r"\bat the (?:very )?(?:end|start|beginning|top|bottom)\b|في (?:نهاية|بداية|أول|آخر|أعلى|أسفل)"
+)
+_OPENING: Final = re.compile(
+    r"^.{0,80}?\b(?:have|has|include|contain|needs?|put|place|add|consists? of|follows:)\s+"
+    r"(?:an?\s+|the\s+)?",
+    re.IGNORECASE,
+)
 
 
 def structure(sentence: Sentence) -> Iterator[Finding]:
@@ -85,6 +157,7 @@ def structure(sentence: Sentence) -> Iterator[Finding]:
     arabic = any("\u0620" <= c <= "\u064a" for c in text)
     match = _arabic(text) if arabic else _english(text)
     if match is None:
+        yield from _loosely(text, arabic)
         return
     slot = _slot(match.groupdict().get("part") or "", text)
     group = next(name for name, value in match.groupdict().items() if name.startswith("list") and value is not None)
@@ -97,6 +170,21 @@ def structure(sentence: Sentence) -> Iterator[Finding]:
     told = ", ".join(items) if sentence.items else text[: match.start(group) + len(listed)].strip(_EDGES)
     for item in items:
         yield Finding(STRUCTURE, slot, item[:120], told)
+
+
+def _loosely(text: str, arabic: bool) -> Iterator[Finding]:
+    """A sentence that orders parts of a document about, in whatever words."""
+    part = _AR_PART if arabic else _PART
+    named = {found[0].lower() for found in part.finditer(text)}
+    document = (_AR_DOCUMENT if arabic else _DOCUMENTS).search(text)
+    enough = 1 if (document and document[0].lower() not in named) or _EDGE.search(text) else 2
+    if len(named) < enough or len(text) > 300:
+        return
+    if (_AR_BUILD if arabic else _BUILD).match(text):
+        told = text.strip(_EDGES)
+        items = [item for item in _items(_OPENING.sub("", told)) if part.search(item)]
+        for item in items if len(items) > 1 else [told]:
+            yield Finding(STRUCTURE, _slot("", text), item[:120], told)
 
 
 def _english(text: str) -> re.Match[str] | None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-READ: Final = 40_000  # characters of own words; nobody types more at once
+READ: Final = 20_000  # characters of own words; nobody types more at once
+MOST: Final = 400  # sentences
 SENTENCE: Final = 1_000  # characters; what is longer is no sentence
 ITEMS: Final = 24  # of a list under a heading
 
@@ -33,7 +34,7 @@ def sentences(text: str) -> list[Sentence]:
         found += [Sentence(piece) for piece in _split(body) if len(piece) <= SENTENCE]
     if items:
         found[-1] = found[-1]._replace(items=tuple(items))
-    return found
+    return list(dict.fromkeys(found))[:MOST]
 
 
 def own_lines(text: str) -> Iterator[str]:
@@ -54,13 +55,17 @@ def own_lines(text: str) -> Iterator[str]:
 
 _ITEM: Final = re.compile(r"\s*(?:[-*+•–]|\(?[0-9٠-٩]{1,3}[.)\-]|[a-hA-H][.)])\s+(?=\S)")
 _FOREIGN: Final = re.compile(
-    r">|\||[$#%] ?[a-z./~]|>>>|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE|FATAL)\b[\]: ]"
-    r"|Traceback |File \"|at [\w.$<>]{1,80}\(|[\w.]{1,60}(?:Error|Exception)\b:|[{}\[\]<]|\"\w{1,40}\" ?:|(?:diff|@@|\+\+\+|---) "
-    r"|(?:import|from|def|class|const|let|var|function|public|private|return|SELECT|INSERT|UPDATE|CREATE) .{0,80}[;{(:=]$"
+    r">|\||[$#%] ?[a-z./~]|>>>|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[?(?:INFO|DEBUG|WARN"
+    r"(?:ING)?|ERROR|TRACE|FATAL)\b[\]: ]"
+    r"|Traceback |File \"|at [\w.$<>]{1,80}\(|[\w.]{1,60}(?:Error|Exception)\b:|[{}\[\]<]"
+    r"|\"\w{1,40}\" ?:|(?:diff|@@|\+\+\+|---) "
+    r"|(?:import|from|def|class|const|let|var|function|public|private|return|SELECT|INSERT|UPDATE"
+    r"|CREATE) .{0,80}[;{(:=]$"
 )
 _HEADER: Final = re.compile(r"(?:From|Subject|Sent|To|Von|Betreff|De|Objet|من|الموضوع): \S")
 _PASTED: Final = re.compile(
-    r"\b(?:here(?:'s| is| are)|below is|following|this is|summari[sz]e|translate|proofread|re-?write|paraphrase|correct|edit"
+    r"\b(?:here(?:'s| is| are)|below is|following|this is|summari[sz]e|translate|proofread"
+    r"|re-?write|paraphrase|correct|edit"
     r"|improve|revise|shorten|explain|analy[sz]e|classify|extract)\b[^:]{0,80}:$"
     r"|(?:ترجم|لخص|صحح|أعد صياغة|اعد صياغة|هذا نص|إليك نص|راجع)[^:]{0,80}:$",
     re.IGNORECASE,

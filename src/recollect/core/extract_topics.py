@@ -6,11 +6,14 @@ import re
 from typing import Final
 
 _CHOICES: Final = {
-    "database": "postgres postgresql mysql mariadb sqlite mongodb mongo oracle redis dynamodb cassandra cockroachdb duckdb firestore supabase",
+    "database": "postgres postgresql mysql mariadb sqlite mongodb mongo oracle redis dynamodb cassandra "
+    "cockroachdb duckdb firestore supabase",
     "frontend framework": "react vue svelte angular next.js nextjs nuxt solid htmx ember",
     "backend framework": "django flask fastapi rails express nestjs spring laravel gin actix",
-    "programming language": "python typescript javascript golang rust java kotlin swift ruby php elixir scala c++ c# haskell",
-    "hosting": "aws azure gcp heroku vercel netlify hetzner digitalocean cloudflare fly.io render linode on-premises on-premise",
+    "programming language": "python typescript javascript golang rust java kotlin swift ruby php elixir scala c++ c# "
+    "haskell",
+    "hosting": "aws azure gcp heroku vercel netlify hetzner digitalocean cloudflare fly.io render linode "
+    "on-premises on-premise",
     "orchestration": "kubernetes nomad swarm ecs",
     "package manager": "npm pnpm yarn bun pip poetry uv conda",
     "source control": "github gitlab bitbucket",
@@ -25,26 +28,32 @@ _CHOICES: Final = {
     "citation style": "apa mla chicago harvard ieee vancouver",
 }
 _TOPICS: Final = {word: slot for slot, words in _CHOICES.items() for word in words.split()}
-_WORD: Final = re.compile(r"[\w+#.]*[\w+#]")
+_WORD: Final = re.compile(r"[\w+#.-]*[\w+#]")
 _PURPOSE: Final = re.compile(
     r"\b(?:as|for) (?:the|our|my|this|all) (?P<x>(?:[\w-]+ ){0,2}[\w-]+)(?: instead)?(?=[,.!]|$)", re.IGNORECASE
 )
 _NAMED: Final = re.compile(
     r"(?P<x>database|logo|font|framework|language|theme|venue|date|time|price|title|name|colou?r|hotel|airline|format"
-    r"|license|licence|vendor|supplier|provider|platform|location|destination|budget|deadline|tone|style)\b",
+    r"|license|licence|vendor|supplier|provider|platform|location|destination|budget|deadline|tone"
+    r"|style)(?=$|[,.!]| (?:of|for|is|will|to)\b)",
     re.IGNORECASE,
 )
 
 
 _EVENTS: Final = re.compile(
-    r"\b(?P<x>launch|release|meeting|wedding|trip|submission|kick-?off|demo|conference|party|interview|workshop|review|move"
-    r"|deadline|go-live|call|event|exam)|(?P<y>اجتماع|اطلاق|عرس|زفاف|موتمر|حفل|رحله|تسليم|عرض|مقابله|ورشه|افتتاح|تدشين)",
+    r"\b(?P<x>launch|release|meeting|wedding|trip|submission|kick-?off|demo|conference|party"
+    r"|interview|workshop|review|move"
+    r"|deadline|go-live|call|event|exam)|(?P<y>اجتماع|اطلاق|عرس|زفاف|موتمر|حفل|رحله|تسليم|عرض"
+    r"|مقابله|ورشه|افتتاح|تدشين)",
     re.IGNORECASE,
 )
 _DATE: Final = re.compile(
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october"
-    r"|november|december|q[1-4]|next (?:week|month|year)|(?:spring|summer|autumn|winter))\b|\b\d{1,2}(?:st|nd|rd|th)?\b"
-    r"|(?:يناير|فبراير|مارس|ابريل|مايو|يونيو|يوليو|اغسطس|سبتمبر|اكتوبر|نوفمبر|ديسمبر|احد|اثنين|ثلاثاء|اربعاء|خميس|جمعه|سبت)\b",
+    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july"
+    r"|august|september|october"
+    r"|november|december|q[1-4]|next (?:week|month|year)|(?:spring|summer|autumn|winter))\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th)\b"
+    r"|(?:يناير|فبراير|مارس|ابريل|مايو|يونيو|يوليو|اغسطس|سبتمبر|اكتوبر|نوفمبر|ديسمبر|احد|اثنين"
+    r"|ثلاثاء|اربعاء|خميس|جمعه|سبت)\b",
     re.IGNORECASE,
 )
 

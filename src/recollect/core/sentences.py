@@ -18,11 +18,11 @@ _FENCE: Final = re.compile(
     r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,32})[^\n]*\n(?:.*?^ {0,3}\1[`~]*[ \t]*$|.*)", re.M | re.S
 )
 _LEAD_IN: Final = re.compile(r":\s*\n\[(?=[^\]\n]{0,40}code\])")
-_IMAGE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\s]{1,2000}\)")
-_LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\([^)\s]{1,2000}\)")
+_IMAGE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
+_LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\([^)\s]{1,500}\)")
 _URL: Final = re.compile(r"\bhttps?://(?:www\.)?([\w.-]{1,253})[^\s)>\]\"']*")
 _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+•‣–][ \t]+|[0-9]{1,3}[.)][ \t]+|\|[ \t]?)", re.M)
-_EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|(?<!\w)[*_](?=\w)|(?<=[\w.,!?])[*_](?!\w)")
+_EMPHASIS: Final = re.compile(r"(?<![^\W_])(?:\*{1,3}|~~|`)(?=\S)|(?<=\S)(?:\*{1,3}|~~|`)(?![^\W_])")
 _RULE: Final = re.compile(r"^[ \t]*[-=_*|:+ \t]{3,}$", re.M)
 # Transcripts write "that 's" and "No , I haven ' t .".
 _SPACED: Final = re.compile(r"(?<=[^\W\d_]) ?(['’]) ?(s|t|m|d|ve|re|ll)\b(?!['’])", re.I)
@@ -42,6 +42,7 @@ _END: Final = re.compile(
     r"(?<![.!?…؟۔।])(?:(?<!\b[A-Z])" + _ABBREVIATIONS + r"\.(?!\s[0-9])(?!\w)|[.!?…؟۔।](?<!\.)|\.{2,})"
     r"[.!?…؟۔।]*+[\"'”’»)\]]*+(?=\s|$)|[。！？｡]++[」』”’）】]*+|\n+"
 )
+_STOP: Final = re.compile(r"[.!?…؟۔।。！？｡\n]")  # where an end may be; found much faster than the end itself
 _PAUSE: Final = re.compile(r"(?<=[,;:—–])\s|(?<=[、，；：،؛])|\s[–—-]\s")
 _SPACE: Final = re.compile(r"\s+")
 # What follows such a word turns round or narrows what was said before it: there is no border in front of it.
@@ -121,9 +122,10 @@ def _clean(text: str) -> str:
 
 def _ended(text: str) -> Iterator[str]:
     start = 0
-    for end in _END.finditer(text):
-        yield text[start : end.end()]
-        start = end.end()
+    for stop in _STOP.finditer(text):
+        if stop.start() >= start and (end := _END.match(text, stop.start())):
+            yield text[start : end.end()]
+            start = end.end()
     yield text[start:]
 
 

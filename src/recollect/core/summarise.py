@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from heapq import heapify, heappop, heappush, nlargest
 from math import exp, fsum, log
 from typing import Final, NamedTuple
@@ -25,15 +26,12 @@ _LADDER: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
 
 @dataclass(frozen=True, slots=True)
 class Statement(Record):
-    """One statement of a narrative, complete in itself, with the messages it rests on.
-
-    `at` is the time of the first of them. `weight` says how much it matters, so that a later fold can compare.
-    """
+    """One statement of a narrative, complete in itself."""
 
     text: str
-    sources: tuple[str, ...]
-    at: datetime
-    weight: float
+    sources: tuple[str, ...]  # the messages it rests on
+    at: datetime  # of the first of them
+    weight: float  # how much it matters, so that a later fold can compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,56 +63,53 @@ def summarise(
     """The statements that tell most of the old ones and of the new turns within the length, in the order of time."""
     new, worth = _read(turns, first=not old)
     days = Days(zone, [*(one.at for one in old), *(one.statement.at for one in new)])
-    return _Choice([*_remembered(old), *new], worth, length, days).made()
+    candidates = {one.statement.text: one for one in (*new, *_remembered(old))}
+    return _Choice(list(candidates.values()), worth, length, days).made()
 
 
 # Reading: from messages to units and their weights.
 
 
-class Weights(NamedTuple):
-    """Tuned on DialogSum's dev set from the 200th dialogue on, QMSum's and LoCoMo's public halves, all at once."""
-
-    frequency: float = 1.088  # of a word that many lines share
-    rarity: float = 0.287
-    calm: float = 0.05
-    common: float = 0.125  # the share of lines in which a word is too common to tell anything
-    damp: float = 3.2
-    size: float = 0.499  # 1: the mean of a unit's words counts, 0: their sum
+class Weights(
+    NamedTuple
+):  # tuned on DialogSum's dev set from the 200th dialogue on, QMSum's and LoCoMo's public halves
+    frequency: float = 1.1  # of words that many lines share,
+    calm: float = 0.08  # a little less in long talks
+    rarity: float = 0.3
+    common: float = 0.125  # the share of lines in which a word is too common to tell anything,
+    damp: float = 3.2  # and how sharply that sets in
+    size: float = 0.5  # 1: the mean of a unit's words counts, 0: their sum
     short: float = 4.8  # words a unit should have
-    lead: float = 1.216  # what opens a conversation says what it is about,
-    fade: float = 1.379  # so many lines long,
-    end: float = 0.122  # and its end what came out
-    facts: float = 0.187  # numbers and names
-    own: float = 0.361  # what people say of themselves
-    intent: float = 0.623  # wishes, plans, decisions, reasons
-    question: float = 1.556
-    pair: float = 1.44
+    lead: float = 1.2  # what opens a conversation says what it is about,
+    fade: float = 1.4  # for so many lines,
+    stretch: float = 0.7  # more in long talks,
+    end: float = 0.12  # and its end what came out
+    facts: float = 0.2  # numbers and names
+    own: float = 0.36  # what people say of themselves
+    intent: float = 0.8  # wishes, plans, decisions, reasons
+    question: float = 1.4  # with or without its answer
     small_talk: float = 0.6
     machine: float = 0.7  # an assistant without a name: its answers are long and can be asked for again
-    depth: float = 3.75  # sentences of a message until one counts half
-    cost: float = 0.768  # how much a short unit is preferred
-    spare: float = 0.039
+    depth: float = 6.0  # sentences of a message until one counts half
+    cost: float = 1.2  # how much a short unit is preferred,
+    spare: float = 0.3  # where it is not short beside the whole length anyway
     floor: float = 0.16  # of the best value: what is below is not told once the least length is reached
 
 
 WEIGHTS: Final = Weights()
 _SMALLEST: Final = 40  # lines; in a shorter talk it cannot be seen which words are too common
-_ANSWER: Final = 8  # words; a longer answer is understood without its question
-_ANSWER_SIZE: Final = 60  # characters, where words have no spaces
+_ANSWER: Final = (8, 60, 3)  # words, characters, telling words; an answer with more is understood by itself
+_BRIEF: Final = 12  # lines of a talk of which the first one or two tell the subject
 _REPEATED: Final = 0.02  # what is left of the value of what others have said
 
 
-class _Line(NamedTuple):
-    """A message that can be told."""
-
+class _Line(NamedTuple):  # a message that can be told
     message: Message
     who: str
     sentences: list[str]
 
 
-class _Unit(NamedTuple):
-    """What may become a statement: a sentence, or a question with the answer in the next line."""
-
+class _Unit(NamedTuple):  # what may become a statement: a sentence, or a question with the answer in the next line
     line: int
     place: int  # of the sentence in its message
     text: str
@@ -175,7 +170,8 @@ def _reply(lines: Sequence[_Line], at: int) -> str:
 
 
 def _needs_question(text: str) -> bool:
-    return words(text) <= _ANSWER and len(text) <= _ANSWER_SIZE
+    sizes = words(text), len(text), len(analysis.words(text))
+    return all(size <= most for size, most in zip(sizes, _ANSWER, strict=True))
 
 
 def _worth(units: Sequence[_Unit], lines: int) -> dict[str, float]:
@@ -193,21 +189,22 @@ def _merit(unit: _Unit, lines: Sequence[_Line], *, first: bool) -> float:
     text, line = unit.text, lines[unit.line]
     merit = (1 - exp(-len(unit.concepts) / WEIGHTS.short)) / (1 + unit.place / WEIGHTS.depth)
     merit *= 1 + WEIGHTS.facts * min(sentences.facts(text), 3)
-    merit *= WEIGHTS.pair if unit.reply else WEIGHTS.question if sentences.is_question(text) else 1
-    merit *= 1 + WEIGHTS.own * sentences.is_personal(text)
-    merit *= 1 + WEIGHTS.intent * sentences.is_intent(text)
+    merit *= WEIGHTS.question if sentences.is_question(text) else 1
+    merit *= (1 + WEIGHTS.own * sentences.is_personal(text)) * (1 + WEIGHTS.intent * sentences.is_intent(text))
     merit *= WEIGHTS.small_talk if sentences.is_small_talk(text) else 1
     merit *= WEIGHTS.machine if line.message.role == "assistant" and not line.message.name else 1
     if first:
-        merit *= 1 + WEIGHTS.lead * exp(-unit.line / WEIGHTS.fade)
-        merit *= 1 + WEIGHTS.end * exp((unit.line + 1 - len(lines)) / WEIGHTS.fade)
+        fade = WEIGHTS.fade * max(len(lines) / _BRIEF, 1) ** WEIGHTS.stretch
+        merit *= 1 + WEIGHTS.lead * exp(-unit.line / fade)
+        merit *= 1 + WEIGHTS.end * exp((unit.line + 1 - len(lines)) / fade)
     return merit
 
 
 def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: Sequence[str]) -> _Candidate:
     """Told with the speaker; "you" is known only where two talk."""
     message, who, _ = lines[unit.line]
-    whom = names[names[0] == who] if len(names) == 2 else None
+    others = [name for name in names if name != who]
+    whom = others[0] if len(others) == 1 else None
     text = told(trimmed(unit.text), who, whom, asked=sentences.is_question(unit.text))
     sources = [message.id]
     if unit.reply:
@@ -222,98 +219,81 @@ def _remembered(old: Sequence[Statement]) -> Iterator[_Candidate]:
         yield _Candidate(bare, frozenset(analysis.words(bare.text)), (at - len(old), 0))
 
 
-# Choosing.
-
-
+@dataclass(slots=True)
 class _Choice:
     """Takes the most telling candidate again and again, as long as one fits."""
 
-    def __init__(
-        self, candidates: Sequence[_Candidate], worth: Mapping[str, float], length: Length, days: Days
-    ) -> None:
-        self._candidates = list({one.statement.text: one for one in reversed(candidates)}.values())
-        self._worth = worth
-        self._usual = fsum(worth.values()) / len(worth) if worth else 1.0
-        self._length = length
-        self._days = days
-        self._room = length.most
-        self._taken: list[_Candidate] = []
-        self._covered: set[str] = set()
+    candidates: list[_Candidate]
+    worth: Mapping[str, float]
+    length: Length
+    days: Days
+    spent: int = 0
+    taken: list[_Candidate] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)
 
     def made(self) -> list[Statement]:
         left = self._fill()
-        if self._is_short():
+        if self.spent < self.length.least:
             self._squeeze(left)
-        taken = sorted(self._taken, key=lambda one: (one.statement.at, one.order))
+        taken = sorted(self.taken, key=lambda one: (one.statement.at, one.order))
         return self._fitted([one.statement for one in taken])
-
-    def _is_short(self) -> bool:
-        return self._length.most - self._room < self._length.least
 
     def _fill(self) -> list[_Candidate]:
         """Values only fall while others are taken, so the best by its last value is looked at first."""
-        sizes = [self._length.measure(one.statement.text) for one in self._candidates]
-        queue = [
-            (-self._value(one, size), at) for at, (one, size) in enumerate(zip(self._candidates, sizes, strict=True))
-        ]
+        sizes = [self.length.measure(one.statement.text) for one in self.candidates]
+        queue = [(-self._value(one, sizes[at]), at) for at, one in enumerate(self.candidates)]
         heapify(queue)
-        left: list[_Candidate] = []
         best = -queue[0][0] if queue else 0.0
+        left: list[_Candidate] = []
         while queue:
             _, at = heappop(queue)
-            one = self._candidates[at]
+            one = self.candidates[at]
             value = self._value(one, sizes[at])
             if queue and -value > queue[0][0]:
                 heappush(queue, (-value, at))
-            elif value < WEIGHTS.floor * best and not self._is_short():
+            elif value < WEIGHTS.floor * best and self.spent >= self.length.least:
                 break
-            elif sizes[at] > self._room or self._cost(one) > self._room:
-                left.append(one)
-            else:
+            elif self.spent + sizes[at] <= self.length.most and self._fits(one.statement.at, one.statement.text):
                 self._take(one)
+            else:
+                left.append(one)
         return left
 
     def _value(self, one: _Candidate, size: int) -> float:
         total = self._sum(one.concepts)
-        new = 1 - self._sum(one.concepts & self._covered) / total if total else 0.0
-        share = size / max(self._length.most, 1)
-        return one.statement.weight * max(new, _REPEATED) / (share + WEIGHTS.spare) ** WEIGHTS.cost
+        new = 1 - self._sum(one.concepts & self.covered) / total if total else 0.0
+        share = size / max(self.length.most, 1)
+        return one.statement.weight * max(new, _REPEATED) * exp(-WEIGHTS.cost * log(share + WEIGHTS.spare))
 
     def _sum(self, concepts: Iterable[str]) -> float:
-        """Exact, so that the order of a set does not matter."""
-        return fsum(self._worth.get(concept, self._usual) for concept in concepts)
+        """Exact, so that the order of a set does not matter. Words of old statements alone count like rare ones."""
+        return fsum(self.worth.get(concept, 1.0) for concept in concepts)
 
-    def _cost(self, one: _Candidate) -> int:
-        at = one.statement.at
-        known = any(self._days.of(at) == self._days.of(other.statement.at) for other in self._taken)
-        return self._length.measure(f" {'' if known else self._days.label(at)}{one.statement.text}")
+    def _cost(self, at: datetime, text: str) -> int:
+        known = any(self.days.of(at) == self.days.of(one.statement.at) for one in self.taken)
+        return self.length.measure(f" {'' if known else self.days.label(at)}{text}")
+
+    def _fits(self, at: datetime, text: str) -> bool:
+        return self.spent + self._cost(at, text) <= self.length.most
 
     def _take(self, one: _Candidate) -> None:
-        self._room -= self._cost(one)
-        self._taken.append(one)
-        self._covered |= one.concepts
+        self.spent += self._cost(one.statement.at, one.statement.text)
+        self.taken.append(one)
+        self.covered |= one.concepts
 
     def _squeeze(self, left: Iterable[_Candidate]) -> None:
         """Too little is told because nothing more fits as a whole: the best that is left comes in as far as it fits."""
         for one in left:
-            if not self._is_short():
-                return
-            text = sentences.shorten(
-                one.statement.text, lambda text, one=one: self._cost(_with(one, text)) <= self._room
-            )
-            if text:
-                self._take(_with(one, text))
+            text = sentences.shorten(one.statement.text, partial(self._fits, one.statement.at))
+            if text and self.spent < self.length.least:
+                self._take(one._replace(statement=replace(one.statement, text=text)))
 
     def _fitted(self, statements: list[Statement]) -> list[Statement]:
         """Costs were summed, and tokens of a whole may be more than those of its parts: the cap holds for the whole."""
         while True:
             befores = [None, *(one.at for one in statements)]
-            labels = [self._days.label(one.at, before) for one, before in zip(statements, befores, strict=False)]
+            labels = [self.days.label(one.at, before) for one, before in zip(statements, befores, strict=False)]
             dated = [replace(one, text=label + one.text) for one, label in zip(statements, labels, strict=True)]
-            if not dated or self._length.measure(narrative(dated)) <= self._length.most:
+            if not dated or self.length.measure(narrative(dated)) <= self.length.most:
                 return dated
             statements.remove(min(statements, key=lambda one: one.weight))
-
-
-def _with(one: _Candidate, text: str) -> _Candidate:
-    return one._replace(statement=replace(one.statement, text=text))

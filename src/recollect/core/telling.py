@@ -25,7 +25,7 @@ def _set(text: str) -> frozenset[str]:
 
 
 ADDED: Final = _set(
-    "the user assistant says asks tells to if not is are was were has does doesn't isn't hasn't wasn't will would "
+    "the user assistant says asks tells to if not is are was were has have does doesn't isn't hasn't wasn't will would "
     "had they them their theirs themselves they're they've they'll they'd suggests s code"
 )
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\s+|.", re.S)
@@ -46,7 +46,8 @@ _SMALL: Final = _set(
 )
 _CAUSING: Final = _set("let lets let's make makes made help helps see saw hear heard watch have had")
 _PLURAL: Final = {"am": "are", "was": "were", "wasn't": "weren't"}
-_PERSONS: Final = _set("i me my you your yours")
+_YOURS: Final = _set("you your yours")
+_PERSONS: Final = _YOURS | _set("i me my")
 _NUMBERED: Final = _set("war part chapter phase type level stage section volume act")  # "World War I"
 _CONTRACTED: Final = {"m": "am", "ve": "have", "ll": "will", "re": "are"}
 _GROUP: Final = {"we": "they", "us": "them", "our": "their", "ours": "theirs", "ourselves": "themselves"} | {
@@ -72,11 +73,10 @@ _GENERAL: Final = _set("when if as once before after than whenever where unless 
 _ADDRESSED: Final = _set("i i'm i'll i've i'd my me you you're you'll your")
 _JOINING: Final = _set("and or but")
 _FILLER: Final = re.compile(
-    r"(?:(?:well|oh|ah|aha|um+|uh+|er+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now"
-    r"|gosh|you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really"
+    r"(?:(?:well|oh|ah|aha|um+|uh+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now|gosh"
+    r"|you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really"
     r"|please|نعم|طيب|حسنا|嗯|好的|哦)\b(?:\s*[,!…،，.]+\s*|\s+-+\s+)"
-    r"|(?:and|but|um+|uh+|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could|should)\b))\b,?\s+"
-    r")+(?=\w)",
+    r"|(?:and|but|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could)\b))\b,?\s+)+(?=\w)",
     re.I,
 )
 
@@ -112,8 +112,11 @@ def speaker(message: Message) -> str:
 
 def trimmed(sentence: str) -> str:
     """Without the sounds and link words it begins with."""
-    rest = _FILLER.sub("", sentence, count=1) if _FILLER.match(sentence) else sentence
-    return rest[:1].upper() + rest[1:] if rest != sentence else sentence
+    filler = _FILLER.match(sentence)
+    if filler is None:
+        return sentence
+    rest = sentence[filler.end() :]
+    return rest[0].upper() + rest[1:] if rest[0].isascii() and not rest[1:2].isupper() else rest
 
 
 def quoted(sentence: str, who: str) -> str:
@@ -130,7 +133,7 @@ def told(sentence: str, who: str, whom: str | None, *, asked: bool) -> str:
 
 
 def _initial(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return "T" + text[1:] if text.startswith("the ") else text
 
 
 def _claim(tokens: list[str], who: str, whom: str | None) -> str | None:
@@ -144,9 +147,9 @@ def _claim(tokens: list[str], who: str, whom: str | None) -> str | None:
         return None
     if first in ("i", "my") or first.startswith("i'") or _is_ahead(lower):
         return turned
-    if first in _STARTERS or first in _GROUP or first.startswith("you"):
-        return f"{who} says {turned if first.startswith('you') else turned[:1].lower() + turned[1:]}"
-    return None
+    if first in _STARTERS or (first in _GROUP and tokens[0] != "US"):
+        return f"{who} says {turned[:1].lower() + turned[1:]}"
+    return f"{who} says {turned}" if first.partition("'")[0] in _YOURS else None
 
 
 def _is_ahead(lower: list[str]) -> bool:
@@ -199,7 +202,7 @@ def _turn(tokens: list[str], who: str, whom: str | None) -> str | None:
     out: list[str] = []
     lower = [token.lower() for token in tokens]
     others = bool(_OTHERS & set(lower))
-    alone = not others and not any(word in _GROUP or word.startswith("you") for word in lower)
+    alone = not others and not any(word in _GROUP or word.partition("'")[0] in _YOURS for word in lower)
     named = False  # then "they" is nobody else
     forms: dict[int, str] = {}  # of verbs that agree with a name
     for at, word in enumerate(lower):

@@ -24,14 +24,13 @@ BACKGROUND: Final = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if rele
 RECALLED: Final = "[EARLIER MESSAGES]"
 RECENT: Final = "[RECENT MESSAGES]"
 _SECTIONS: Final = {DATA: "data", SUMMARY: "summary", RECALLED: "recall"}
-_MORE: Final = "… "  # begins a further passage of the same message
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _TAG: Final = r"\s*/?\s*memory"
 _QUOTE: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 # What our lines begin with. A blank before it says that it is not ours; one of several blanks was added by us.
-_OURS: Final = re.compile(r"\[|- |… |BACKGROUND – |[^:\s][^:\n]{0,79}: ")
+_OURS: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,79}: ")
 _LIKE_OURS: Final = re.compile(rf"^(?= *(?:{_OURS.pattern}))", re.MULTILINE)
 _LIKE_OURS_INDENTED: Final = re.compile(rf"^ (?= *(?:{_OURS.pattern}))", re.MULTILINE)
 _ROLE_LINE: Final = re.compile(rf"^(?=(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE | re.MULTILINE)
@@ -60,7 +59,7 @@ def _indented(text: str) -> str:
 
 def speaker(message: Message) -> str:
     """Who said it, on one line, without signs of our own; what was imported, or came from a tool, is named so."""
-    name = " ".join((message.name or "").replace(":", " ").split())[:60].lstrip("[-…<").strip()
+    name = " ".join((message.name or "").replace(":", " ").split())[:60].lstrip("[-<").strip()
     shown = name if name and name.lower() not in ROLES else message.role
     return f"{shown} (imported)" if message.source == "imported" else shown
 
@@ -79,13 +78,8 @@ class Heading:
 
 
 def line(message: Message, text: str) -> str:
-    """A quote."""
+    """A quote: a passage, or several of one message with a line break between them."""
     return f"{quoted(speaker(message))}: {_indented(text)}"
-
-
-def more(text: str) -> str:
-    """A further passage of the message above."""
-    return _MORE + _indented(text)
 
 
 def bullet(text: str) -> str:
@@ -137,8 +131,6 @@ def parse(block: str) -> list[Read]:
             found.append(Read(part, "", unquoted(one[len(BACKGROUND) + 1 :])))
         elif one.startswith("- ") and part == "data":
             found.append(Read(part, "", unquoted(one[2:])))
-        elif one.startswith(_MORE):
-            found.append(Read(part, found[-1].speaker, unquoted(one[len(_MORE) :])))
         elif not one.startswith("["):
             who, _, said = one.partition(": ")
             found.append(Read(part, unquoted(who), unquoted(said)))

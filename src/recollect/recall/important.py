@@ -18,24 +18,25 @@ from recollect.recall import fence
 
 # What an entry is worth before anything is asked. Names alone say nothing and are not told; links, if asked for.
 _WORTH: Final = {
-    ledger.PREFERENCE: 0.35,
-    ledger.DECISION: 0.3,
-    ledger.FACT: 0.3,
-    ledger.INTENT: 0.25,
-    ledger.QUESTION: 0.2,
-    ledger.STRUCTURE: 0.2,
-    ledger.URL: 0.1,
+    ledger.PREFERENCE: 0.6,
+    ledger.DECISION: 0.6,
+    ledger.FACT: 0.6,
+    ledger.INTENT: 0.4,
+    ledger.QUESTION: 0.4,
+    ledger.STRUCTURE: 0.4,
+    ledger.URL: 0.3,
 }
 # Slots that matter whatever is asked.
 STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability", "instruction", "answer style"))
 _ALWAYS: Final = 1.0
 _ASKED: Final = 1.0  # what it is worth that all words of the question stand in an entry,
 _LIKED: Final = 0.5  # and that its message is the best that recall found
-_FRESH: Final = 0.1  # and that it is the newest
+_FRESH: Final = 0.1  # and that it is the newest,
+_CHANGED: Final = 0.3  # and that it took the place of another, which the narrative may still tell
 
 
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
-WORTH_A_LITTLE_ROOM: Final = 0.9  # what it takes in a small budget
+WORTH_A_LITTLE_ROOM: Final = 1.3  # what it takes in a small budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +52,36 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
     """The entries that hold, best first. `liked` gives 0 to 1 for the seq of a message, by how well recall liked it."""
     asked = set(analysis.words(question))
     held = [entry for entry in entries if entry.holds and entry.kind in _WORTH]
+    ended = _replaced(entries)
     found = []
     for place, entry in enumerate(held):
         worth = _WORTH[entry.kind] + _FRESH * (place + 1) / len(held)
+        before = ended.get(_slot(entry), "") if entry.single else ""
+        worth += _CHANGED * bool(before)
         if entry.slot in STANDING and entry.trust == "typed":
             worth += _ALWAYS
         if asked:
             words = set(analysis.words(f"{entry.slot} {entry.text} {entry.value}"))
             worth += _ASKED * len(asked & words) / len(asked)
         worth += _LIKED * liked(entry.seq)
-        found.append(Worthy(entry, worth, told(entry)))
+        found.append(Worthy(entry, worth, told(entry, before)))
     return sorted(found, key=lambda one: -one.worth)
 
 
-def told(entry: Entry) -> str:
-    """The entry as a prompt tells it."""
+def _slot(entry: Entry) -> tuple[str, str, str]:
+    return entry.kind, entry.subject, entry.slot
+
+
+def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
+    """The last value of each slot that another one replaced."""
+    return {_slot(entry): entry.value for entry in entries if not entry.holds}
+
+
+def told(entry: Entry, before: str = "") -> str:
+    """The entry as a prompt tells it, with the value that it replaced."""
     text = " ".join(ledger.told(entry).split())
+    if before:
+        text += f" (before: {' '.join(before.split())})"
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
         text = f"{entry.kind}: {text}"
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
 from recollect.core.models import JsonObject, Message
@@ -99,19 +100,11 @@ class Memory:
         ordered = sorted(self.chosen, key=lambda i: (i.message.at, i.message.conversation, i.message.seq, i.place))
         lines: list[str] = []
         heading: fence.Heading | None = None
-        last: Item | None = None
-        for item in ordered:
-            now = self._heading(item)
+        for _, passages in groupby(ordered, key=lambda i: (i.message.conversation, i.message.id)):
+            first, *others = passages
+            now = self._heading(first)
             if now != heading:
                 lines.append(now.text(None if heading is None else heading.day.year))
                 heading = now
-            lines.append(fence.more(item.text) if _is_same(last, item) else fence.line(item.message, item.text))
-            last = item
+            lines.append(fence.line(first.message, "\n".join(item.text for item in (first, *others))))
         return lines
-
-
-def _is_same(one: Item | None, other: Item) -> bool:
-    """Whether two passages are of one message."""
-    if one is None or one.message.id != other.message.id:
-        return False
-    return one.message.conversation == other.message.conversation
