@@ -29,7 +29,8 @@ def sentence(n: int) -> str:
     """The nth of many sentences, each with words of its own."""
     return (
         f"The {_nth(_WHO, n)} {_nth(_DID, n * 5)} the {_nth(_WHAT, n * 7)} near {_nth(_WHERE, n * 5)} "
-        f"{_nth(_HOW, n * 3)} for {17 + n} euros, because the {_nth(_WHAT, n * 11 + 5)} in {_nth(_WHERE, n + 9)} was late."
+        f"{_nth(_HOW, n * 3)} for {17 + n} euros, because the {_nth(_WHAT, n * 11 + 5)} "
+        f"in {_nth(_WHERE, n + 9)} was late."
     )
 
 

@@ -23,6 +23,7 @@ from recollect.core.models import JsonObject, Message
 from recollect.core.protocols import Model, Tokenizer
 from recollect.core.replies import InvalidReply, Reply
 from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
+from recollect.core.text import storable
 from recollect.settings import Settings
 from recollect.worker import is_ending
 
@@ -196,7 +197,7 @@ def _described(length: Length) -> str:
 
 def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     """What of an answer its sources support. Raises ModelFailed if too little is left."""
-    said = [message for message in fold.messages if message.role in ("user", "assistant")]
+    said = [one for one in fold.messages if one.role in ("user", "assistant") and one.source != "tool"]
     old = fold.old
     names = [message.name for message in said if message.name]
     before = [(one.sources, one.text) for one in old.statements] if old else []
@@ -208,7 +209,7 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     statements, dropped = [], 0
     for sentence in sentences(reply.narrative):
         support = sources.support(sentence)
-        if support:
+        if support and storable(sentence)[1] == 0:
             at = min((times[one].at for one in support if one in times), default=None)
             moment = at or (old.created_at if old else fold.now)
             statements.append(Statement(sentence, support, moment, 1.0))
@@ -236,7 +237,7 @@ def is_said_by_a_person(message: Message) -> bool:
 
 def _entry(item: replies.LedgerItem, sources: Sources, said: dict[str, Message], fold: Fold) -> Entry | None:
     text = " ".join(item.text.split()) or item.value
-    if item.kind not in ledger.KINDS or not item.value.strip():
+    if item.kind not in ledger.KINDS or not item.value.strip() or storable(item.slot + text + item.value)[1]:
         return None
     support = sources.support(item.value) and sources.support(text)
     if not support:

@@ -46,8 +46,8 @@ def block(
         lines.append(fence.RECALLED)
     for place, (one, texts) in enumerate(quotes):
         lines.append(fence.heading(one, "UTC", "talk").text(None if place == 0 else 2026))
-        lines += [fence.line(one, texts[0]), *map(fence.more, texts[1:])]
-        expected += [Read("recall", fence.speaker(one), text) for text in texts]
+        lines.append(fence.line(one, "\n".join(texts)))
+        expected.append(Read("recall", fence.speaker(one), "\n".join(texts)))
     return fence.fenced(lines), expected
 
 
@@ -65,10 +65,12 @@ PIECES = (
     "\n[RECENT MESSAGES]\n", "[", "[Thu 1 Jan 2026]", "\n- ", "- ", "\nsystem: ", "system: ", "\n… ", "… ", "…",
     ": ", ":",
     "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):",
-    f"\n{fence.BACKGROUND}\n ", f"\n{fence.BACKGROUND} ", fence.ABOUT, "\n", "\n\n", "\n ", " ", "  ", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e",
+    f"\n{fence.BACKGROUND}\n ", f"\n{fence.BACKGROUND} ", fence.ABOUT, "\n", "\n\n", "\n ", " ", "  ", "\r", "\r\n",
+    "\x0b", "\x0c", "\x1c", "\x1d", "\x1e",
     "\x85", "\u2028", "\u2029", "\t", "\u00a0", "\u200b", "\u200d", "\u2060", "\ufeff", "\u202e", "\u202d", "\u2066",
     "\u2069", "\u200f", "user", "assistant", "tool", "(imported)", "ignore previous instructions",
-    "تجاهل التعليمات", "東京", "🤷🏽", "é", "\ufffd", "'", '"', "\\", "\\n", "{", "}", "%s", "```", "<|im_start|>", "<|im_end|>", "[INST]",
+    "تجاهل التعليمات", "東京", "🤷🏽", "é", "\ufffd", "'", '"', "\\", "\\n", "{", "}",
+    "%s", "```", "<|im_start|>", "<|im_end|>", "[INST]",
     "### System",
 )  # fmt: skip
 
@@ -132,7 +134,7 @@ def test_quoting_can_be_undone(text: str) -> None:
 )  # fmt: skip
 def test_a_name_does_not_begin_with_a_sign_of_ours(name: str) -> None:
     shown = fence.speaker(message(name=name))
-    assert not shown.startswith(("[", "-", "…", "<", " "))
+    assert not shown.startswith(("[", "-", "<", " "))
     check(*block(bullets=["entry"], narrative="summary", quotes=[(message(name=name), ["said"])]))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.core import analysis
@@ -304,7 +304,6 @@ TALKS = st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool", "system
 NAMES = st.sampled_from([None, "Sara", "Tom", "the Smiths", "  ", "سارة", "user", "[x]\n"])
 
 
-@settings(deadline=None)
 @given(TALKS, NAMES, st.integers(0, 60), st.integers(0, 60))
 def test_any_talk_keeps_to_its_length_and_gives_the_same_again(
     said: list[tuple[str, str]], name: str | None, least: int, more: int
@@ -326,7 +325,6 @@ def stems(text: str) -> set[str]:
     return {found for raw in analysis.raw_words(text) for found in (raw, analysis.telling(raw)) if found}
 
 
-@settings(deadline=None)
 @given(st.lists(ANYTHING, min_size=1, max_size=8))
 def test_no_word_is_invented(said: list[str]) -> None:
     lines = {f"m{at}": message(at, ("user", "assistant")[at % 2], text) for at, text in enumerate(said)}
@@ -339,7 +337,6 @@ def test_no_word_is_invented(said: list[str]) -> None:
             assert word in allowed or analysis.telling(word) in allowed, (word, one.text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(0, 30))
 def test_what_is_shortened_fits(text: str, most: int) -> None:
     for measure in (words, len):

@@ -21,6 +21,7 @@ _UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"  # CJK
 )
+_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _INDIC: Final = "\u0900-\u0963\u0966-\u0dff"  # with their vowel signs, which are no letters to Python
 _RUN: Final = re.compile(rf"([{_UNSPACED}]+)|((?:[{_INDIC}]|(?![{_UNSPACED}])[^\W_])+)")
 _ASCII_RUN: Final = re.compile("[a-z0-9]+")
@@ -92,6 +93,11 @@ def raw_words(text: str) -> list[str]:
     text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
     text = _MARK.sub("", unicodedata.normalize("NFC", text)).translate(_LETTERS)
     return list(_runs(text.casefold()))
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text is in a script that puts no spaces between words."""
+    return bool(_UNSPACED_RUN.search(text))
 
 
 def _runs(text: str) -> Iterator[str]:

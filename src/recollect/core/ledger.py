@@ -6,9 +6,11 @@ An entry is never dropped and never changed, except that a newer value of the sa
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from recollect.core.models import JsonObject, Record
@@ -57,34 +59,55 @@ def merge(old: Sequence[Entry], new: Iterable[Entry]) -> list[Entry]:
     Of the old ones only `valid_to` can differ afterwards.
     """
     merged = list(old)
-    current: dict[tuple[str, str, str], list[int]] = {}
+    slots: defaultdict[tuple[str, str, str], _Slot] = defaultdict(_Slot)
+    over = set()
     for place, entry in enumerate(merged):
         if entry.holds:
-            current.setdefault(_slot(entry), []).append(place)
+            slots[_slot(entry)].put(entry, place)
+        else:
+            over.add(replace(entry, valid_to=None))
     for entry in new:
-        rivals = current.setdefault(_slot(entry), [])
-        if any(_same(merged[place], entry) for place in rivals):
+        slot = slots[_slot(entry)]
+        if slot.has(entry) or entry in over:
             continue
-        ended = [place for place in rivals if _ends(entry, merged[place])]
+        ended = [place for place in slot.rivals(entry) if _ends(entry, merged[place])]
         later = [merged[place].at for place in ended if merged[place].at > entry.at]
         if later and not entry.ends:  # told late: it was over by then
             merged.append(replace(entry, valid_to=min(later)))
+            over.add(entry)
             continue
         for place in ended:
+            slot.drop(merged[place])
+            over.add(merged[place])
             merged[place] = replace(merged[place], valid_to=max(entry.at, merged[place].at))
-            rivals.remove(place)
-        rivals.append(len(merged))
+        slot.put(entry, len(merged))
         merged.append(entry)
     return merged
+
+
+class _Slot:
+    """The entries of a slot that hold, by what they say. Links and names of a long talk are many in one slot."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[bool, str], int] = {}
+
+    def has(self, entry: Entry) -> bool:
+        return (entry.ends, _same(entry.value)) in self._places
+
+    def put(self, entry: Entry, place: int) -> None:
+        self._places[entry.ends, _same(entry.value)] = place
+
+    def drop(self, entry: Entry) -> None:
+        self._places.pop((entry.ends, _same(entry.value)), None)
+
+    def rivals(self, entry: Entry) -> list[int]:
+        """Places of those that the entry may end: most can end nothing but an ending."""
+        return [place for (ends, _), place in self._places.items() if entry.single or entry.ends or ends]
 
 
 def _slot(entry: Entry) -> tuple[str, str, str]:
     """What two entries must share for one to take the other's place."""
     return entry.kind, normal(entry.subject), normal(entry.slot)
-
-
-def _same(one: Entry, other: Entry) -> bool:
-    return one.ends == other.ends and normal(one.value) == normal(other.value)
 
 
 def _ends(new: Entry, old: Entry) -> bool:
@@ -99,6 +122,12 @@ def _alike(one: str, other: str) -> bool:
     return bool(a and b) and (a <= b or b <= a)
 
 
+def _same(value: str) -> str:
+    """What two values share that are the same: signs count ("C", "C++"), case and blanks do not."""
+    return " ".join(unicodedata.normalize("NFKC", value).casefold().split()).strip(".,;:!?؟،؛ ")
+
+
+@lru_cache(maxsize=1 << 14)
 def normal(text: str) -> str:
     """For comparing: without case, marks and signs."""
     folded = unicodedata.normalize("NFKD", text.casefold())
@@ -139,7 +168,7 @@ def _grouped(entries: Iterable[Entry], kind: str) -> dict[str, str | list[str]]:
     """Values by slot; a list where a slot has several."""
     found: dict[str, str | list[str]] = {}
     for entry in entries:
-        if entry.kind != kind:
+        if entry.kind != kind or entry.ends:
             continue
         slot = entry.slot if entry.subject in ("user", "") else f"{entry.subject}: {entry.slot}"
         before = found.get(slot)

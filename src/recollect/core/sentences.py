@@ -159,7 +159,8 @@ _SMALL_TALK: Final = re.compile(
     r"\b(?:hello|hi|hey|bye|goodbye|good-bye|thanks?|thank you|welcome|good (?:morning|afternoon|evening|night|luck)"
     r"|how are you|how do you do|see you|nice to|take care|you're right|sounds (?:good|great)|no problem|excuse me"
     r"|great to hear|happy to help|glad (?:to|you)|congrat\w*|that's (?:great|awesome|amazing|wonderful|cool|nice|so)"
-    r"|(?:looks|sounds) (?:like|so|really|cool|amazing|awesome|fun)|keep (?:it )?up|let me know if|feel free|sorry)\b"
+    r"|(?:looks|sounds) (?:like|so|really|cool|amazing|awesome|fun)|keep (?:it )?up|let me know if"
+    r"|feel free|sorry|language model)\b|[:：]$"
     r"|شكرا|مرحبا|السلام عليكم|صباح الخير|مع السلامة|谢谢|你好|再见|ありがとう|こんにちは",
     re.I,
 )

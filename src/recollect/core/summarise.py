@@ -1,8 +1,7 @@
 """Summarises dialogue without a model, in any language: statements of who said what, chosen from what was said.
 
-Units are sentences told with their speaker, and questions with the short answers that make no sense without them. Each
-has a weight: how central its words are, what it is about, who says it and where. Statements of an earlier summary keep
-theirs and compete with the new ones, since the best of the best of parts are about the best of all.
+Units are sentences told with their speaker, and questions with their short answers. Each has a weight: how central its
+words are, what it is about, who says it and where. Statements of an earlier summary keep theirs and compete.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Final, NamedTuple
 
 from recollect.core import analysis, sentences
 from recollect.core.models import Message, Record
-from recollect.core.telling import Days, quoted, speaker, told, trimmed, undated
+from recollect.core.telling import ADDED, Days, quoted, speaker, told, trimmed, undated
 
 POOL: Final = 600  # units that are told and compared; the rest could hardly win
 _LADDER: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
@@ -67,12 +66,9 @@ def summarise(
     return _Choice(list(candidates.values()), worth, length, days).made()
 
 
-# Reading: from messages to units and their weights.
+class Weights(NamedTuple):
+    """Tuned on DialogSum's dev set and the public halves of QMSum and LoCoMo; see bench/summaries.py."""
 
-
-class Weights(
-    NamedTuple
-):  # tuned on DialogSum's dev set from the 200th dialogue on, QMSum's and LoCoMo's public halves
     frequency: float = 1.1  # of words that many lines share,
     calm: float = 0.08  # a little less in long talks
     rarity: float = 0.3
@@ -100,6 +96,7 @@ WEIGHTS: Final = Weights()
 _SMALLEST: Final = 40  # lines; in a shorter talk it cannot be seen which words are too common
 _ANSWER: Final = (8, 60, 3)  # words, characters, telling words; an answer with more is understood by itself
 _BRIEF: Final = 12  # lines of a talk of which the first one or two tell the subject
+_TELLING: Final = frozenset(analysis.words(" ".join(ADDED)))
 _REPEATED: Final = 0.02  # what is left of the value of what others have said
 
 
@@ -131,7 +128,7 @@ def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Can
     bases = [fsum(map(worth.__getitem__, unit.concepts)) / (len(unit.concepts) + 3) ** WEIGHTS.size for unit in units]
     mean = sum(bases) / len(bases) if bases else 1.0
     weighed = [(base / mean * _merit(unit, lines, first=first), unit) for base, unit in zip(bases, units, strict=True)]
-    names = list(dict.fromkeys(line.who for line in lines))
+    names = {line.who for line in lines}
     best = nlargest(POOL, weighed, key=lambda pair: pair[0])
     return [_candidate(unit, weight, lines, names) for weight, unit in best], worth
 
@@ -170,8 +167,7 @@ def _reply(lines: Sequence[_Line], at: int) -> str:
 
 
 def _needs_question(text: str) -> bool:
-    sizes = words(text), len(text), len(analysis.words(text))
-    return all(size <= most for size, most in zip(sizes, _ANSWER, strict=True))
+    return words(text) <= _ANSWER[0] and len(text) <= _ANSWER[1] and len(analysis.words(text)) <= _ANSWER[2]
 
 
 def _worth(units: Sequence[_Unit], lines: int) -> dict[str, float]:
@@ -200,11 +196,10 @@ def _merit(unit: _Unit, lines: Sequence[_Line], *, first: bool) -> float:
     return merit
 
 
-def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: Sequence[str]) -> _Candidate:
+def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: set[str]) -> _Candidate:
     """Told with the speaker; "you" is known only where two talk."""
     message, who, _ = lines[unit.line]
-    others = [name for name in names if name != who]
-    whom = others[0] if len(others) == 1 else None
+    whom = next(name for name in names if name != who) if len(names) == 2 else None
     text = told(trimmed(unit.text), who, whom, asked=sentences.is_question(unit.text))
     sources = [message.id]
     if unit.reply:
@@ -214,9 +209,13 @@ def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: Sequen
 
 
 def _remembered(old: Sequence[Statement]) -> Iterator[_Candidate]:
-    for at, statement in enumerate(old):
-        bare = replace(statement, text=undated(statement.text))
-        yield _Candidate(bare, frozenset(analysis.words(bare.text)), (at - len(old), 0))
+    """Words of the telling and names stand in many of them and say nothing about any."""
+    bare = [replace(one, text=undated(one.text)) for one in old]
+    concepts = [frozenset(analysis.words(one.text)) - _TELLING for one in bare]
+    spread = Counter(concept for each in concepts for concept in each)
+    names = {concept for concept, count in spread.items() if count > max(2, len(old) / 3)}
+    for at, (one, each) in enumerate(zip(bare, concepts, strict=True)):
+        yield _Candidate(one, each - names, (at - len(old), 0))
 
 
 @dataclass(slots=True)
@@ -235,8 +234,8 @@ class _Choice:
         left = self._fill()
         if self.spent < self.length.least:
             self._squeeze(left)
-        taken = sorted(self.taken, key=lambda one: (one.statement.at, one.order))
-        return self._fitted([one.statement for one in taken])
+        self.taken.sort(key=lambda one: (one.statement.at, one.order))
+        return self._fitted([one.statement for one in self.taken])
 
     def _fill(self) -> list[_Candidate]:
         """Values only fall while others are taken, so the best by its last value is looked at first."""
@@ -262,8 +261,8 @@ class _Choice:
     def _value(self, one: _Candidate, size: int) -> float:
         total = self._sum(one.concepts)
         new = 1 - self._sum(one.concepts & self.covered) / total if total else 0.0
-        share = size / max(self.length.most, 1)
-        return one.statement.weight * max(new, _REPEATED) * exp(-WEIGHTS.cost * log(share + WEIGHTS.spare))
+        share = WEIGHTS.spare + size / max(self.length.most, 1)
+        return one.statement.weight * max(new, _REPEATED) * exp(-WEIGHTS.cost * log(share))
 
     def _sum(self, concepts: Iterable[str]) -> float:
         """Exact, so that the order of a set does not matter. Words of old statements alone count like rare ones."""

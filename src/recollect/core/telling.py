@@ -113,9 +113,9 @@ def speaker(message: Message) -> str:
 def trimmed(sentence: str) -> str:
     """Without the sounds and link words it begins with."""
     filler = _FILLER.match(sentence)
-    if filler is None:
+    rest = sentence[filler.end() :] if filler else ""
+    if " " not in rest:
         return sentence
-    rest = sentence[filler.end() :]
     return rest[0].upper() + rest[1:] if rest[0].isascii() and not rest[1:2].isupper() else rest
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
 
 from recollect.core.models import Message
 
@@ -34,14 +33,15 @@ def paired(messages: Sequence[Message]) -> list[Message]:
             continue
         results = _results(messages[place + 1 :])
         asked = [call.get("id") for call in message.tool_calls]
-        if asked and all(one in results for one in asked):
-            found += [message, *(results[one] for one in asked)]
+        known = [one for one in dict.fromkeys(map(str, asked)) if one in results]
+        if asked == known:
+            found += [message, *(results[one] for one in known)]
         elif message.content.strip():
             found.append(replace(message, tool_calls=None))
     return found
 
 
-def _results(messages: Sequence[Message]) -> dict[Any, Message]:
+def _results(messages: Sequence[Message]) -> dict[str, Message]:
     """The results that follow a call at once."""
     following = takewhile(lambda message: message.role == "tool", messages)
     return {message.tool_call_id: message for message in following if message.tool_call_id is not None}

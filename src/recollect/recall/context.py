@@ -77,7 +77,17 @@ class _Draft:
 
 
 def build(given: Ingredients, *, budget: int, limits: Limits, tokenizer: Tokenizer, count: Count) -> Context:
-    """The context. Its tokens never exceed the budget."""
+    """The context. Neither its messages nor its text ever exceed the budget."""
+    room = budget
+    while True:
+        made = _build(given, budget, room, limits, tokenizer, count)
+        excess = tokenizer.count(made.text) - budget
+        if excess <= 0:
+            return made
+        room -= excess  # what was quoted in the text made it longer than the messages
+
+
+def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokenizer: Tokenizer, count: Count) -> Context:
     room, draft = Room(budget), _Draft()
     head = _system(given, room, count, draft)
     question = _question(given, room, tokenizer, count)
@@ -110,7 +120,7 @@ def build(given: Ingredients, *, budget: int, limits: Limits, tokenizer: Tokeniz
         text=as_text(head, fenced, [*tail.messages, question], headed=bool(brief.lines)),
         tokens=sum(count(message) for message in messages),
         explain={
-            "budget": budget,
+            "budget": wanted,
             "parts": draft.parts,
             "left_out": draft.left_out,
             "brief": None if given.brief is None else {"version": given.brief.version, "through_seq": given.covered},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 from recollect.core import analysis
@@ -10,7 +11,7 @@ from recollect.core.protocols import Tokenizer
 
 ELLIPSIS: Final = " […] "
 _WORD: Final = re.compile(r"\w+")
-_SEARCHED: Final = 200_000  # characters in which the question's words are looked for
+_COMPARED: Final = 50_000  # words that are compared with the question's
 _EACH: Final = 4  # characters of a token, about
 
 
@@ -43,15 +44,7 @@ def _piece(text: str, characters: int, centre: int | None) -> str:
 
 def _centre(text: str, question: str, window: int) -> int | None:
     """The middle of the stretch that has most different words of the question; None if none stands in the text."""
-    asked = set(analysis.words(question))
-    if not asked:
-        return None
-    places = []
-    for found in _WORD.finditer(text[:_SEARCHED]):
-        known = asked.intersection(analysis.words(found[0]))
-        places += [(found.start(), word) for word in known]
-    if not places:
-        return None
+    places = _places(text, question)
     best, centre, first = 0, None, 0
     within: dict[str, int] = {}
     for at, word in places:
@@ -65,3 +58,25 @@ def _centre(text: str, question: str, window: int) -> int | None:
         if len(within) > best:
             best, centre = len(within), (at + places[first][0]) // 2
     return centre
+
+
+def _places(text: str, question: str) -> list[tuple[int, str]]:
+    """Where words of the question stand. They are looked for by how they begin, and compared as recall compares."""
+    asked = set(analysis.words(question))
+    if not asked:
+        return []
+    telling = [word for word in _WORD.findall(question) if asked.intersection(analysis.words(word))]
+    begun = {re.escape(piece) for word in telling for piece in _beginnings(word)}
+    found = re.finditer(rf"(?:{'|'.join(sorted(begun))})\w{{0,30}}", text, re.IGNORECASE)
+    return [
+        (match.start(), word)
+        for match in islice(found, _COMPARED)
+        for word in asked.intersection(analysis.words(match[0]))
+    ]
+
+
+def _beginnings(word: str) -> list[str]:
+    """Of a word with spaces around it most of its letters; of a script without spaces every pair of characters."""
+    if analysis.is_unspaced(word):
+        return [word[place : place + 2] for place in range(max(1, len(word) - 1))]
+    return [word[: max(3, len(word) - 3)]]

@@ -30,10 +30,11 @@ _TAG: Final = r"\s*/?\s*memory"
 _QUOTE: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 # What our lines begin with. A blank before it says that it is not ours; one of several blanks was added by us.
-_OURS: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,79}: ")
+_OURS: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
 _LIKE_OURS: Final = re.compile(rf"^(?= *(?:{_OURS.pattern}))", re.MULTILINE)
 _LIKE_OURS_INDENTED: Final = re.compile(rf"^ (?= *(?:{_OURS.pattern}))", re.MULTILINE)
-_ROLE_LINE: Final = re.compile(rf"^(?=(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE | re.MULTILINE)
+_BREAK: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # what may look like the end of a line
+_ROLE_LINE: Final = re.compile(rf"(?<=[{_BREAK}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:
@@ -47,8 +48,7 @@ def unquoted(text: str) -> str:
 
 def in_turn(text: str) -> str:
     """The text of a message where messages follow each other as one text: no line of it looks like another message."""
-    first, *others = quoted(text).split("\n", 1)
-    return first if not others else f"{first}\n{_ROLE_LINE.sub(' ', others[0])}"
+    return _ROLE_LINE.sub(" ", quoted(text))
 
 
 def _indented(text: str) -> str:
@@ -59,7 +59,7 @@ def _indented(text: str) -> str:
 
 def speaker(message: Message) -> str:
     """Who said it, on one line, without signs of our own; what was imported, or came from a tool, is named so."""
-    name = " ".join((message.name or "").replace(":", " ").split())[:60].lstrip("[-<").strip()
+    name = " ".join((message.name or "").replace(":", " ").split())[:60].strip(" [-<…")
     shown = name if name and name.lower() not in ROLES else message.role
     return f"{shown} (imported)" if message.source == "imported" else shown
 

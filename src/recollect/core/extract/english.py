@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from recollect.core.extract_english_matters import CHOICES, MATTERS, ORDERS, PLAIN
-from recollect.core.extract_english_self import OTHERS, SELF
-from recollect.core.extract_english_values import CHECKS
-from recollect.core.extract_english_words import IMPERATIVE, SHORTHAND
-from recollect.core.extract_rules import Finding, Grammar, Rule, apply, table, words
-from recollect.core.extract_topics import topic
+from recollect.core.extract.english_matters import CHOICES, MATTERS, ORDERS, PLAIN
+from recollect.core.extract.english_self import OTHERS, SELF
+from recollect.core.extract.english_values import CHECKS
+from recollect.core.extract.english_words import IMPERATIVE, SHORTHAND
+from recollect.core.extract.rules import Finding, Grammar, Rule, apply, table, words
+from recollect.core.extract.topics import topic
 from recollect.core.ledger import DECISION, FACT, PREFERENCE, QUESTION
 
 _STOPS = (

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from recollect.core.extract_english_words import FEELINGS, JOBS
-from recollect.core.extract_rules import words
+from recollect.core.extract.english_words import FEELINGS, JOBS
+from recollect.core.extract.rules import words
 
 _NOT_NAMES: Final = words(
     """so very really not sure sorry happy glad sad tired here back fine good great ok okay ready done just also

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from recollect.core.extract_rules import Finding
-from recollect.core.extract_text import Sentence
+from recollect.core.extract.rules import Finding
+from recollect.core.extract.texts import Sentence
 from recollect.core.ledger import STRUCTURE
 
 _DOCUMENT: Final = (

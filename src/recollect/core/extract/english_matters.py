@@ -1,4 +1,4 @@
-"""Rules for English things, plans, decisions and orders, in the form `extract_rules.table` reads."""
+"""Rules for English things, plans, decisions and orders, in the form `rules.table` reads."""
 
 from __future__ import annotations
 

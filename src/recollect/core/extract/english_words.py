@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from recollect.core.extract_rules import words
+from recollect.core.extract.rules import words
 
 
 def _any(words: str) -> str:

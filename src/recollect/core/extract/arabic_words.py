@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from recollect.core.extract_rules import words
+from recollect.core.extract.rules import words
 
 _MARKS: Final = frozenset("\u0640\u0670\u200c\u200d\u200e\u200f\u00ad" + "".join(map(chr, range(0x064B, 0x0660))))
 _LETTERS: Final = str.maketrans("أإآٱىةؤئ", "اااايهوي")

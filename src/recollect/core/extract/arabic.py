@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from recollect.core.extract_arabic_rules import CHOICES, GOALS, MATTERS, OPEN, SELF
-from recollect.core.extract_arabic_words import CHECKS, SHORTHAND, fold
-from recollect.core.extract_rules import LONGEST, Finding, Grammar, apply, table
-from recollect.core.extract_topics import topic
+from recollect.core.extract.arabic_rules import CHOICES, GOALS, MATTERS, OPEN, SELF
+from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, fold
+from recollect.core.extract.rules import LONGEST, Finding, Grammar, apply, table
+from recollect.core.extract.topics import topic
 from recollect.core.ledger import DECISION, FACT, PREFERENCE
 
 GRAMMAR: Final = Grammar(

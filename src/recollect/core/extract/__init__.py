@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Final
 
-from recollect.core import extract_arabic, extract_english
-from recollect.core.extract_names import names
-from recollect.core.extract_rules import Finding
-from recollect.core.extract_sources import sources
-from recollect.core.extract_structure import structure
-from recollect.core.extract_text import Sentence, sentences
+from recollect.core.extract import arabic, english
+from recollect.core.extract.names import names
+from recollect.core.extract.rules import Finding
+from recollect.core.extract.sources import sources
+from recollect.core.extract.structure import structure
+from recollect.core.extract.texts import Sentence, sentences
 from recollect.core.ledger import STRUCTURE, Entry
 from recollect.core.models import Message
 
@@ -89,4 +89,4 @@ def _statements(sentence: Sentence) -> Iterator[Finding]:
 
 
 def _language(text: str) -> ModuleType:
-    return extract_arabic if _ARABIC.search(text) else extract_english
+    return arabic if _ARABIC.search(text) else english

@@ -1,4 +1,4 @@
-"""Rules for Arabic in the form `extract_rules.table` reads; words are folded as `extract_arabic_words.fold` does."""
+"""Rules for Arabic in the form `rules.table` reads; words are folded as `arabic_words.fold` does."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from recollect.core.extract_rules import Finding
+from recollect.core.extract.rules import Finding
 from recollect.core.ledger import URL
 
 MOST: Final = 64

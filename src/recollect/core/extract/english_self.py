@@ -1,4 +1,4 @@
-"""Rules for what English speakers say of themselves and those near to them; read by `extract_rules.table`."""
+"""Rules for what English speakers say of themselves and those near to them; read by `rules.table`."""
 
 from __future__ import annotations
 
