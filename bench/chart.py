@@ -1,4 +1,4 @@
-"""Charts as SVG texts: columns in groups, and lines over a scale. Colours are apart for people who cannot tell red from green."""
+"""Charts as SVG texts: columns in groups, lines over a scale; in colours for people who cannot tell red from green."""
 
 from __future__ import annotations
 
@@ -102,5 +102,7 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], *, al
         path = " ".join(f"{x},{y}" for x, y in drawn)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for (x, y), (_, value) in zip(drawn, points, strict=True):
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"><title>{escape(name)} {value:.3f}</title></circle>')
+            parts.append(
+                f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"><title>{escape(name)} {value:.3f}</title></circle>'
+            )
     return "\n".join([*parts, "</svg>", ""])

@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,11 +29,13 @@ from bench.recall import CACHE, shown
 from recollect import Brief, Memory
 from recollect.core import ledger
 from recollect.core.models import Message
+from recollect.core.summarise import Length
 from recollect.core.turns import turns_of
 from recollect.providers.tokenizer import count_tokens
 
 BUDGETS: Final = (500, 1000, 2000, 3000)
 TURNS: Final = 3  # of the tail
+LINE: Final = 1000  # characters of a message that other summarisers get: they compare every line with every other
 NAMES: Final = {"locomo": "LoCoMo", "lme_pool": "LongMemEval", "beam_100k": "BEAM"}
 
 
@@ -113,8 +115,10 @@ def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
     """The same history, shortened to the same number of tokens by others."""
     told = [f"{message.name or message.role}: {' '.join(message.content.split())}" for message in messages]
     found = {"lead": within(told, tokens), "newest": within(told[::-1], tokens)}
-    for name, ranked in summaries.ranked_by_others(told).items():
-        found[name] = within(ranked, tokens)
+    case = summaries.Case([replace(one, name=one.name or one.role, content=one.content[:LINE]) for one in messages])
+    length = Length(0, tokens, lambda text: int(count_tokens(text)))
+    for name in ("TextRank", "LexRank", "LSA"):
+        found[name] = summaries.sumy(name)(case, length)
     return found
 
 
@@ -131,7 +135,7 @@ def within(texts: Sequence[str], tokens: int) -> str:
 
 
 def survives(text: str, question: data.Question, texts: Mapping[str, str]) -> Figures:
-    """Whether a question can still be answered: its evidence stands there, or the answer does; and what of its words."""
+    """Whether a question can still be answered: all its evidence stands there, or its answer; and what of its words."""
     flat, words = plain(text), telling(text)
     evidence = [texts[one] for one in question.evidence]
     needed = telling(question.answer) & set().union(*map(telling, evidence)) if evidence else set()

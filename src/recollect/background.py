@@ -54,7 +54,7 @@ class Background:
         upkeep: list[Upkeep] = [FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, embedding]
         briefed = Track("briefed", [self.compressing], slice=FOLDED, side_by_side=2, whole=False)
         self.indexing = Worker(store, clock, holder=holder, tracks=tracks, upkeep=upkeep, lease=lease)
-        self.briefing = Worker(store, clock, holder=holder, tracks=[briefed], upkeep=[], lease=lease)
+        self.briefing = Worker(store, clock, holder=holder, tracks=[briefed], upkeep=[self.compressing], lease=lease)
         self._workers = (self.indexing, self.briefing)
 
     def notify(self) -> None:
@@ -62,6 +62,7 @@ class Background:
             worker.notify()
 
     def stop(self) -> None:
+        self.compressing.stop()
         for worker in self._workers:
             worker.stop()
 

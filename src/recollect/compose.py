@@ -103,7 +103,7 @@ def make_model(settings: Settings) -> OpenAIModel | None:
         raise InvalidInput("invalid_setting", "model_url needs model_name (or a hosted prompt) beside it.")
     return OpenAIModel(
         settings.model_url,
-        name or "",
+        name or settings.prompt_id_summary_global or "",
         api_key=settings.api_key,
         prompt_id=settings.prompt_id_summary_global,
         prompt_version=settings.prompt_version_summary_global,

@@ -15,14 +15,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 from recollect.chores import as_message
 from recollect.core import times, triggers
 from recollect.core.brief import Body, Brief, CorruptBrief
-from recollect.core.errors import RecollectError
+from recollect.core.errors import RecollectError, StoreUnavailable
 from recollect.core.models import Message, Principal
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.triggers import Situation, TurnSize
@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 STEP: Final = 6000  # tokens that are folded at once, beyond what a trigger's own threshold lets come together
 REMEMBERED: Final = 1024  # conversations whose system prompt's size is known
 LOOK: Final = 0.05  # seconds between looks whether another process is through
+PATIENCE: Final = 3.0  # seconds that a memory which is closed waits for those inside
+LOOK_AGAIN: Final = timedelta(hours=1)  # where days are folded: zones end theirs at any hour
+RECENT: Final = timedelta(days=3)  # what was said before that was looked at when its day ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,23 @@ class Compressing:
         self._tokenizer, self._holder = tokenizer, holder
         self._busy: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._looked: datetime | None = None
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._stopped = False
 
     def note_prompt(self, principal: Principal, conversation: str, tokens: int) -> None:
         """How large the system prompt of a conversation is: the trigger of tokens counts it too."""
         self._prompts[principal.person, conversation] = tokens
         while len(self._prompts) > REMEMBERED:
             self._prompts.popitem(last=False)
+
+    async def tend(self) -> int:
+        """Where days are folded, the worker looks again when one may have ended, whether or not anything was said."""
+        now = self._clock.now()
+        if self._settings().compress_daily and (self._looked is None or abs(now - self._looked) >= LOOK_AGAIN):
+            self._looked = now
+            await self._store.briefs.look_again(since=now - RECENT)
+        return 0
 
     async def do(self, work: Work) -> int:
         """Fold whatever is due, step by step."""
@@ -97,11 +111,11 @@ class Compressing:
             if work.is_stopped():
                 raise Interrupted
 
-        made = 0
+        made, target = 0, 0
         if not await self._is_due(work.principal, work.conversation):
             return 0  # the rule: nothing is written for it
         async with self._alone(work.key, wait=False):
-            while await self._step(work.principal, work.conversation, check=check):
+            while target := await self._step(work.principal, work.conversation, target, check=check):
                 made += 1
                 if work.is_over():
                     raise Interrupted
@@ -112,7 +126,7 @@ class Compressing:
         before = await self._store.briefs.standing(principal, conversation)
         if before is None:
             return None
-        async with self._alone(before.key, wait=True):
+        async with self._noted(), self._alone(before.key, wait=True):
             await self._fold_all(principal, conversation, force=force)
         after = await self._store.briefs.standing(principal, conversation)
         if after is None or after.version == before.version:
@@ -128,16 +142,41 @@ class Compressing:
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
             return None
-        async with self._alone(standing.key, wait=True):
+        async with self._noted(), self._alone(standing.key, wait=True):
             await self._store.briefs.drop(principal, conversation)
             await self._fold_all(principal, conversation)
         return await self._store.briefs.get(principal, conversation, version)
 
+    def stop(self) -> None:
+        """Nobody waits for a fold any more."""
+        self._stopped = True
+
+    async def ended(self) -> None:
+        """When those who waited know it."""
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=PATIENCE)
+
+    @asynccontextmanager
+    async def _noted(self) -> AsyncIterator[None]:
+        """Whoever waits here is told when the memory is closed."""
+        own = asyncio.current_task()
+        assert own is not None  # noqa: S101 - a coroutine runs in a task
+        self._waiting.add(own)
+        try:
+            yield
+        finally:
+            self._waiting.discard(own)
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise StoreUnavailable("store_closed", "This memory was closed meanwhile.", retryable=False)
+
     async def _fold_all(self, principal: Principal, conversation: str, *, force: bool = False) -> None:
         """Step by step. If something is erased meanwhile, once more."""
         for last in (False, False, True):
+            target = 0
             try:
-                while await self._step(principal, conversation, force=force):
+                while target := await self._step(principal, conversation, target, force=force, check=self._check):
                     pass
                 return
             except Interrupted:
@@ -162,6 +201,7 @@ class Compressing:
             while not await self._take(name):
                 if not wait:
                     raise Interrupted
+                self._check()
                 await asyncio.sleep(LOOK)
             renewing = asyncio.create_task(self._renew(name))
             try:
@@ -188,19 +228,25 @@ class Compressing:
         self,
         principal: Principal,
         conversation: str,
+        target: int,
         *,
         force: bool = False,
-        check: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """One fold, if one is due: read, let the writer think (no transaction is open), save. False if nothing is."""
+        check: Callable[[], None],
+    ) -> int:
+        """One fold, if one is due: read, let the writer think (no transaction is open), save.
+
+        Returns the seq to go on to, whatever the triggers say of the rest, or 0 if nothing was due; an earlier step's
+        is its `target`.
+        """
         began = time.perf_counter()
         before = await self._store.briefs.standing(principal, conversation)
         if before is None:
-            return False
+            return 0
         sizes = await self._sizes(principal, conversation, before)
-        reason, through = self._due(sizes, before, principal, conversation, force=force)
-        if not through:
-            return False
+        reason, target = self._due(sizes, before, principal, conversation, force=force, target=target)
+        if not target:
+            return 0
+        through = self._reached(sizes, target)
         old = await self._last(principal, conversation, before)
         messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
         turns = turns_of(messages)
@@ -220,7 +266,7 @@ class Compressing:
         )  # fmt: skip
         if not saved:
             raise Interrupted  # the log or the brief changed meanwhile: the next look sees what is due then
-        return True
+        return target
 
     async def _last(self, principal: Principal, conversation: str, standing: Standing) -> Brief | None:
         """The newest brief. One that cannot be read goes: the log has everything."""
@@ -255,10 +301,13 @@ class Compressing:
         conversation: str,
         *,
         force: bool,
+        target: int = 0,
     ) -> tuple[str, int]:
         """Why to fold, and through which seq; 0 for not at all."""
         settings = self._settings()
         sizes = [turn.size for turn in turns]
+        if turns and turns[0].last <= target:
+            return "rest", target
         if force:
             reason, due = "asked", max(0, len(turns) - settings.memory_k_raw_turns)
         else:
@@ -266,10 +315,13 @@ class Compressing:
             prompt = self._prompts.get((principal.person, conversation), 0)
             situation = Situation(sizes, before.tokens, prompt, today)
             reason, due = triggers.first_due(active(settings), situation)
-        if not due:
-            return "", 0
-        step = triggers.within(sizes, due, max(STEP, settings.memory_chunk_summarize_threshold))
-        return reason, turns[step - 1].last
+        return (reason, turns[due - 1].last) if due else ("", 0)
+
+    def _reached(self, turns: Sequence[_Turn], target: int) -> int:
+        """How far one step goes: a model reads no more at once."""
+        due = [turn.size for turn in turns if turn.last <= target]
+        most = max(STEP, self._settings().memory_chunk_summarize_threshold)
+        return turns[triggers.within(due, len(due), most) - 1].last
 
 
 def active(settings: Settings) -> list[triggers.Trigger]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
@@ -17,6 +17,7 @@ from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.protocols import Clock, Embedder
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
+from recollect.waiting import awaited
 from recollect.worker import Interrupted, Work, is_ending
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH: Final = 256  # passages that are embedded in one call
-LOOK: Final = 0.2  # seconds between looks whether an embedder that is waited for is still wanted
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
-CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
 REFUSED: Final = "provider_rejected"
@@ -78,7 +77,7 @@ class Embedders:
         try:
             if isinstance(embedder, MiniLM):
                 return await asyncio.to_thread(embedder.encode, texts, check)
-            found: Any = np.asarray(await self._awaited(embedder.embed(texts), check), np.float32)
+            found: Any = np.asarray(await awaited(embedder.embed(texts), self._patience, check), np.float32)
         except RecollectError:
             raise
         except Exception as error:  # whatever an embedder of somebody else may raise
@@ -92,18 +91,6 @@ class Embedders:
         unit: Vectors = found / np.where(lengths > 0, lengths, 1)
         return unit
 
-    async def _awaited(self, answer: Awaitable[Any], check: Callable[[], None] | None) -> Any:
-        """The answer of an embedder that may be far away, unless patience or the wish for it ends first."""
-        task = asyncio.ensure_future(_contained(answer))
-        try:
-            async with asyncio.timeout(self._patience):
-                while not (await asyncio.wait([task], timeout=LOOK))[0]:
-                    if check is not None:
-                        check()
-            return task.result()
-        finally:
-            await _ended(task)
-
     async def embed_question(self, embedder: Embedder, text: str) -> Vectors:
         """The vector of a question; those asked lately are remembered."""
         name = (embedder.name, embedder.dimensions, text)
@@ -113,28 +100,6 @@ class Embedders:
                 self._questions.popitem(last=False)
         self._questions.move_to_end(name)
         return self._questions[name]
-
-
-async def _contained(answer: Awaitable[Any]) -> Any:
-    """An embedder that gives up in a way of its own must not take the worker with it."""
-    own = asyncio.current_task()
-    try:
-        return await answer
-    except asyncio.CancelledError as error:
-        if own is not None and own.cancelling():
-            raise
-        raise RuntimeError("the embedder cancelled itself") from error
-    except SystemExit as error:
-        raise RuntimeError("the embedder wanted to end the program") from error
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Cancelled if it still runs, and given a moment to clean up."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=CLEAN_UP)
-    if task.done() and not task.cancelled():
-        task.exception()  # seen: whoever waits has another one, or this one
 
 
 class EmbedMessages:

@@ -120,6 +120,7 @@ class AsyncMemory:
                 self._background.stop()
                 if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
                     await self._task  # that of an earlier loop ended with it
+                await self._background.compressing.ended()
                 await self._metrics.flush()
                 await self._store.close()
                 for part in self._parts.owned:
@@ -307,14 +308,15 @@ class AsyncMemory:
         if not isinstance(model, str):
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
-        if system_prompt is not None:
-            size = tokenizer_for(COUNTER).count(system_prompt)
+        system = None if system_prompt is None else arguments.query(system_prompt)
+        if system is not None:
+            size = tokenizer_for(COUNTER).count(system)
             self._background.compressing.note_prompt(self._principal, conversation, size)
         context, metrics = await self._prompting.context(
             self._principal,
             conversation,
             asked,
-            system_prompt=None if system_prompt is None else arguments.query(system_prompt),
+            system_prompt=system,
             budget=self._current.now.memory_prompt_token_budget if budget is None else budget,
             tokenizer=tokenizer_for(model),
             at=moment,

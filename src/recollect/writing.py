@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,12 +25,11 @@ from recollect.core.replies import InvalidReply, Reply
 from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
 from recollect.core.text import storable
 from recollect.settings import Settings
+from recollect.waiting import awaited
 from recollect.worker import is_ending
 
 log = logging.getLogger(__name__)
 
-LOOK: Final = 0.1  # seconds between looks whether a model's answer is still wanted
-CLEAN_UP: Final = 1.0  # seconds that one which is not waited for any more has to come to an end
 LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is enough to tell (D: 400 of 500)
 OUTDATED: Final = 0.2  # of its weight is left to a statement of something that holds no more
 ANSWER: Final = 4000  # tokens a model may answer with
@@ -149,7 +148,7 @@ class BriefWriter:
         try:
             text = await awaited(asking, patience, check)
         except RecollectError as error:
-            if error.code == "interrupted":
+            if error.code in ("interrupted", "store_closed"):
                 raise
             raise ModelFailed(error.code) from error
         except TimeoutError as error:
@@ -173,20 +172,6 @@ def outdated(statements: Sequence[Statement], entries: Sequence[Entry]) -> list[
         return replace(one, weight=one.weight * OUTDATED) if old else one
 
     return [weighed(one) for one in statements]
-
-
-async def awaited(answer: Awaitable[str], patience: float, check: Callable[[], None]) -> str:
-    """The answer of something that may be far away, unless patience or the wish for it ends first."""
-    task = asyncio.ensure_future(answer)
-    try:
-        async with asyncio.timeout(patience):
-            while not (await asyncio.wait([task], timeout=LOOK))[0]:
-                check()
-        return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=CLEAN_UP)
 
 
 def _described(length: Length) -> str:

@@ -38,9 +38,10 @@ LAYERS = {
     "recall": set(),
     "recall.postings": set(),
     "recall.vectors": set(),
-    "embedding": {"core", "providers", "recall.vectors", "sql", "worker"},
+    "waiting": set(),
+    "embedding": {"core", "providers", "recall.vectors", "sql", "waiting", "worker"},
     "compressing": {"chores", "core", "providers", "settings", "sql", "worker"},
-    "writing": {"compressing", "core", "settings", "worker"},
+    "writing": {"compressing", "core", "settings", "waiting", "worker"},
     "background": {
         "chores", "compose", "compressing", "core", "current_settings", "embedding", "holders", "metrics", "providers",
         "worker", "writing",

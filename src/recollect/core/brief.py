@@ -159,6 +159,8 @@ def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry]
     try:
         if not isinstance(stored, dict) or not isinstance(stored["record"], dict):
             raise CorruptBrief("no object")
+        if row["through_seq"] > row["last_seq"] or not isinstance(stored["degraded"], str | None):
+            raise CorruptBrief("no place in the log")
         statements = tuple(_statement(one) for one in stored["statements"])
         return Brief(
             conversation=conversation,

@@ -92,13 +92,13 @@ class _Slot:
         self._places: dict[tuple[bool, str], int] = {}
 
     def has(self, entry: Entry) -> bool:
-        return (entry.ends, _same(entry.value)) in self._places
+        return (entry.ends, same(entry.value)) in self._places
 
     def put(self, entry: Entry, place: int) -> None:
-        self._places[entry.ends, _same(entry.value)] = place
+        self._places[entry.ends, same(entry.value)] = place
 
     def drop(self, entry: Entry) -> None:
-        self._places.pop((entry.ends, _same(entry.value)), None)
+        self._places.pop((entry.ends, same(entry.value)), None)
 
     def rivals(self, entry: Entry) -> list[int]:
         """Places of those that the entry may end: most can end nothing but an ending."""
@@ -122,7 +122,7 @@ def _alike(one: str, other: str) -> bool:
     return bool(a and b) and (a <= b or b <= a)
 
 
-def _same(value: str) -> str:
+def same(value: str) -> str:
     """What two values share that are the same: signs count ("C", "C++"), case and blanks do not."""
     return " ".join(unicodedata.normalize("NFKC", value).casefold().split()).strip(".,;:!?؟،؛ ")
 

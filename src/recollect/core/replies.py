@@ -133,7 +133,7 @@ def layout(narrative: str, turns: Sequence[Sequence[Message]]) -> str:
 
 def _turn(turn: Sequence[Message]) -> str:
     """Who said what. Results of tools and system prompts are not what the two said to each other."""
-    said = [message for message in turn if message.role in ("user", "assistant") and message.content.strip()]
+    said = [one for one in turn if one.role in ("user", "assistant") and one.source != "tool" and one.content.strip()]
     return "\n".join(f"{_speaker(message)}: {_unmarked(shortened(message.content))}" for message in said)
 
 

@@ -182,6 +182,19 @@ def is_small_talk(text: str) -> bool:
     return _SMALL_TALK.search(text) is not None
 
 
+_ACKNOWLEDGED: Final = re.compile(
+    r"\W*(?:noted|ok(?:ay)?|got it|sure(?: thing)?|understood|done|alright|all right|of course|will do|certainly|right"
+    r"|yes|no|yeah|yep|great|perfect|thanks?|thank you|you're welcome"
+    r"|حسنا|تمام|طيب|نعم|شكرا|好的?|はい)\W*",
+    re.I,
+)
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether it says no more than that something was heard."""
+    return len(text) <= 40 and _ACKNOWLEDGED.fullmatch(text) is not None
+
+
 def facts(text: str) -> int:
     """How many numbers and names it has."""
     return len(_FACT.findall(text))

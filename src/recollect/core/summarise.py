@@ -151,7 +151,7 @@ def _units(lines: Sequence[_Line]) -> Iterator[_Unit]:
             reply = _reply(lines, at) if asked and place == last else ""
             if reply and (both := concepts | frozenset(analysis.words(reply))):
                 yield _Unit(at, place, text, both, reply)
-            if concepts and not (answers and place == 0):
+            if concepts and not (answers and place == 0) and not sentences.is_acknowledgement(text):
                 yield _Unit(at, place, text, concepts)
 
 

@@ -110,6 +110,10 @@ class Briefs:
 
         return await self._write(job)
 
+    async def look_again(self, *, since: datetime) -> None:
+        """Let the worker look at everyone's conversations of that time once more, whether something is due now."""
+        await self._write(lambda tx: tx.run("look_again", since=times.to_micros(since)))
+
     async def drop(self, principal: Principal, conversation: str) -> None:
         """All versions of a conversation: they are made anew from the log."""
 
@@ -166,7 +170,7 @@ def _to_brief(row: Row, entries: Sequence[Row], conversation: str) -> Brief:
     try:
         found = [_entry(one, row["version"]) for one in entries]
         return brief.from_stored(row, json.loads(row["body"]), found, conversation)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         if isinstance(error, CorruptBrief):
             raise
         raise CorruptBrief(f"a brief cannot be read: {type(error).__name__}") from error

@@ -314,7 +314,8 @@ FROM conversations c LEFT JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation ORDER BY b.version DESC LIMIT 1;
 
 -- name: get_brief
-SELECT b.conversation_key AS key, b.version, b.through_seq, b.messages, b.tokens, b.created_at, b.model, b.body
+SELECT b.conversation_key AS key, b.version, b.through_seq, b.messages, b.tokens, b.created_at, b.model, b.body,
+       c.last_seq
 FROM conversations c JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation AND b.version <= :version ORDER BY b.version DESC LIMIT 1;
 
@@ -367,6 +368,11 @@ WHERE conversation_key = :key AND ended_version > :version;
 -- name: rewind_brief
 -- system: only moves a cursor back: the worker looks at the conversation again
 UPDATE conversations SET briefed_seq = 0 WHERE key = :key;
+
+-- name: look_again
+-- system: only moves cursors back, where the day may have changed since: the worker looks at those conversations again
+UPDATE conversations SET briefed_seq = 0 WHERE briefed_seq > 0 AND last_at >= :since AND last_seq > COALESCE(
+    (SELECT max(b.through_seq) FROM briefs b WHERE b.conversation_key = conversations.key), 0);
 
 -- name: delete_briefs_of
 DELETE FROM briefs WHERE conversation_key IN (
