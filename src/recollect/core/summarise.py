@@ -160,7 +160,7 @@ def _reply(lines: Sequence[_Line], at: int) -> str:
     if at + 1 == len(lines) or lines[at + 1].who == lines[at].who:
         return ""
     first, *rest = lines[at + 1].sentences
-    if not _needs_question(first) or sentences.is_question(first):
+    if not _needs_question(first) or sentences.is_question(first) or sentences.is_small_talk(first):
         return ""
     more = words(first) <= 2 and rest and _needs_question(rest[0]) and not sentences.is_question(rest[0])
     return f"{first} {rest[0]}" if more else first

@@ -19,7 +19,7 @@ from recollect.sql.store import SqlStore
 log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 64  # conversations
-LOOKED_AT: Final = 400  # messages that are not folded yet, in which entries are looked for
+LOOKED_AT: Final = 256  # messages that are not folded yet, in which entries are looked for
 INLINE: Final = 10_000  # characters that are read without a thread
 BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
 TOLD: Final = 3  # statements of a brief that a hit quotes

@@ -265,7 +265,9 @@ def _brief(
     turns = turns_of(given.newest)
     shown = turns[-1:] if budget <= SMALL else turns[-limits.turns :]
     told = {message.seq for turn in shown for message in turn}  # by the tail
-    ranked = important.weigh([one for one in given.entries if one.seq not in told], given.question, given.liked)
+    ranked = important.weigh(
+        [one for one in given.entries if one.seq not in told], given.question, given.liked, given.zone
+    )
     if budget <= SMALL:
         cap = min(int(left * SMALL_DATA), limits.brief)
         return _with_entries(ranked, cap, important.WORTH_A_LITTLE_ROOM, tokenizer)

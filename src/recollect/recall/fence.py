@@ -25,7 +25,7 @@ RECALLED: Final = "[EARLIER MESSAGES]"
 RECENT: Final = "[RECENT MESSAGES]"
 _SECTIONS: Final = {DATA: "data", SUMMARY: "summary", RECALLED: "recall"}
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _TAG: Final = r"\s*/?\s*memory"
 _QUOTE: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
@@ -74,7 +74,7 @@ class Heading:
     def text(self, year: int | None) -> str:
         """The year is told when it is another one than above: headings are many, and tokens are dear."""
         told = "" if year == self.day.year else f" {self.day.year}"
-        return f"[{_DAYS[self.day.weekday()]} {self.day.day} {_MONTHS[self.day.month - 1]}{told}{self.where}]"
+        return f"[{_DAYS[self.day.weekday()]} {self.day.day} {MONTHS[self.day.month - 1]}{told}{self.where}]"
 
 
 def line(message: Message, text: str) -> str:

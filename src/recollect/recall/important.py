@@ -6,9 +6,11 @@ known when dinner is planned, whatever the question resembles).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from recollect.core import analysis, ledger
 from recollect.core.brief import Brief
@@ -35,6 +37,12 @@ _FRESH: Final = 0.1  # and that it is the newest,
 _CHANGED: Final = 0.3  # and that it took the place of another, which the narrative may still tell
 
 
+# Words that mean a day only together with the day on which they were said.
+_RELATIVE: Final = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this) (?:week|weekend|month|year|summer|winter|spring|fall"
+    r"|autumn|night|mon|tues?|wednes|thurs?|fri|satur|sun)\w*)\b|أمس|البارحة|اليوم|غدا|بكرة|الماضي|الماضية|القادم|القادمة|قبل",
+    re.IGNORECASE,
+)
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
 WORTH_A_LITTLE_ROOM: Final = 1.3  # what it takes in a small budget
 
@@ -48,7 +56,7 @@ class Worthy:
     text: str
 
 
-def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]) -> list[Worthy]:
+def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float], zone: str) -> list[Worthy]:
     """The entries that hold, best first. `liked` gives 0 to 1 for the seq of a message, by how well recall liked it."""
     asked = set(analysis.words(question))
     held = [entry for entry in entries if entry.holds and entry.kind in _WORTH]
@@ -64,7 +72,7 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
             words = set(analysis.words(f"{entry.slot} {entry.text} {entry.value}"))
             worth += _ASKED * len(asked & words) / len(asked)
         worth += _LIKED * liked(entry.seq)
-        found.append(Worthy(entry, worth, told(entry, before)))
+        found.append(Worthy(entry, worth, told(entry, before, zone)))
     return sorted(found, key=lambda one: -one.worth)
 
 
@@ -77,9 +85,12 @@ def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
     return {_slot(entry): entry.value for entry in entries if not entry.holds}
 
 
-def told(entry: Entry, before: str = "") -> str:
-    """The entry as a prompt tells it, with the value that it replaced."""
+def told(entry: Entry, before: str, zone: str) -> str:
+    """The entry as a prompt tells it: with the value that it replaced, and the day if it speaks of days."""
     text = " ".join(ledger.told(entry).split())
+    if _RELATIVE.search(text):
+        day = entry.at.astimezone(ZoneInfo(zone)).date()
+        text += f" (said {day.day} {fence.MONTHS[day.month - 1]} {day.year})"
     if before:
         text += f" (before: {' '.join(before.split())})"
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -227,26 +227,24 @@ def _at(text: str, start: int) -> Iterator[Finding]:
         text = ("I'm " if bare[1] else "I ") + text
     word = text[start : start + 12].split(" ", 1)[0].lower().rstrip(",.!")
     rules = _RULES["self"] if word in _FIRST_PERSON else _RULES["my"] if word == "my" else _RULES["rest"]
-    done: set[tuple[str, str]] = set()
-    for rule in rules:
-        yield from _by(rule, text, start, done)
-    if not done:
-        for rule in _PLAIN:
-            yield from _by(rule, text, start, done)
+    found = _matching(rules, text, start)
+    yield from found or _matching(_PLAIN, text, start)
 
 
-def _by(rule: Rule, text: str, start: int, done: set[tuple[str, str]]) -> list[Finding]:
+def _matching(rules: Sequence[Rule], text: str, start: int) -> list[Finding]:
     """One finding of a kind is enough for a clause; facts may be several, of different slots."""
-    group = (rule.kind, "" if rule.kind != FACT else "rel" if "{rel}" in rule.slot else rule.slot)
-    if group in done or (rule.slot == "{x}" and any(kind == FACT for kind, _ in done)):
-        return []
-    match = rule.pattern.match(text, start)
-    if match is None:
-        return []
-    found = [_decision(finding) for finding in apply(rule, match, GRAMMAR)]
-    if found:
-        done.add(group)
-    return found
+    done: set[tuple[str, str]] = set()
+    findings: list[Finding] = []
+    matches = [(rule, match) for rule in rules if (match := rule.pattern.match(text, start))]  # nearly always none
+    for rule, match in matches:
+        group = (rule.kind, "" if rule.kind != FACT else "rel" if "{rel}" in rule.slot else rule.slot)
+        if group in done or (rule.slot == "{x}" and any(kind == FACT for kind, _ in done)):
+            continue
+        found = [_decision(finding) for finding in apply(rule, match, GRAMMAR)]
+        findings += found
+        if found:
+            done.add(group)
+    return findings
 
 
 def _decision(finding: Finding) -> Finding:
