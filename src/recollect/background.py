@@ -62,7 +62,6 @@ class Background:
             worker.notify()
 
     def stop(self) -> None:
-        self.compressing.stop()
         for worker in self._workers:
             worker.stop()
 
@@ -75,9 +74,10 @@ class Background:
     async def _run(self, worker: Worker) -> None:
         await worker.run(lambda: self._settings.now.worker_poll_seconds, before=self._settings.refresh)
 
-    async def drain(self, timeout: float | None = None) -> Done:
+    async def drain(self, timeout: float | None = None, *, briefs: bool = True) -> Done:
         """All that is missing, by both workers side by side."""
-        done = await asyncio.gather(*(worker.drain(timeout) for worker in self._workers))
+        workers = self._workers if briefs else (self.indexing,)
+        done = await asyncio.gather(*(worker.drain(timeout) for worker in workers))
         counts: Counter[str] = Counter()
         failed: dict[str, str] = {}
         for one in done:

@@ -64,7 +64,9 @@ def compose(
     if embedder is not None and not _is_embedder(embedder):
         raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
     if model is not None and not _is_model(model):
-        raise InvalidInput("invalid_model", "A model has a name and an async method complete(messages, …).")
+        raise InvalidInput(
+            "invalid_model", "A model has a name and an async method complete(messages, *, schema, max_tokens)."
+        )
     driver = make_driver(location)
     own_model = make_model(start) if model is None else None
     own_embedder = make_embedder(start) if embedder is None else None
@@ -89,9 +91,14 @@ def _is_embedder(value: object) -> bool:
 
 
 def _is_model(value: object) -> bool:
-    return isinstance(getattr(value, "name", None), str) and inspect.iscoroutinefunction(
-        getattr(value, "complete", None)
-    )
+    complete = getattr(value, "complete", None)
+    if not isinstance(getattr(value, "name", None), str) or not inspect.iscoroutinefunction(complete):
+        return False
+    try:
+        inspect.signature(complete).bind([], schema=None, max_tokens=None)
+    except TypeError:
+        return False
+    return True
 
 
 def make_model(settings: Settings) -> OpenAIModel | None:

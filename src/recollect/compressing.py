@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 
 from recollect.chores import as_message
 from recollect.core import times, triggers
-from recollect.core.brief import Body, Brief, CorruptBrief
-from recollect.core.errors import RecollectError, StoreUnavailable
+from recollect.core.brief import Body, Brief, CorruptBrief, of_body
+from recollect.core.errors import Conflict, NotFound, RecollectError, StoreUnavailable
 from recollect.core.models import Message, Principal
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.triggers import Situation, TurnSize
@@ -36,12 +36,16 @@ from recollect.worker import Interrupted, Work
 
 log = logging.getLogger(__name__)
 
+UNANSWERED: Final = "timeout"  # why a model wrote no brief
 STEP: Final = 6000  # tokens that are folded at once, beyond what a trigger's own threshold lets come together
 REMEMBERED: Final = 1024  # conversations whose system prompt's size is known
+STRETCH: Final = 4000  # messages among which one step looks for its turns
+INLINE: Final = 500  # messages that are grouped without a thread
+EVERYTHING: Final = 2**62
 LOOK: Final = 0.05  # seconds between looks whether another process is through
 PATIENCE: Final = 3.0  # seconds that a memory which is closed waits for those inside
 LOOK_AGAIN: Final = timedelta(hours=1)  # where days are folded: zones end theirs at any hour
-RECENT: Final = timedelta(days=3)  # what was said before that was looked at when its day ended
+RECENT: Final = timedelta(days=3)  # what was said before that was looked at since the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,20 @@ class Fold:
     zone: str
     now: datetime
     tokens: int  # of the turns
+    ask_model: bool = True
 
     @property
     def messages(self) -> list[Message]:
         return [message for turn in self.turns for message in turn]
+
+
+@dataclass(slots=True)
+class _Run:
+    """Steps that belong together: through which seq they go on, whatever the triggers say of the rest, and whether a
+    model is still asked. One that did not answer once would be waited for at each step of a long history."""
+
+    target: int = 0
+    ask_model: bool = True
 
 
 class Writer(Protocol):
@@ -87,12 +101,14 @@ class Compressing:
         self._busy: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._looked: datetime | None = None
+        self._made: tuple[tuple[int, tuple[object, ...]], Brief] | None = None  # the last one made here
         self._waiting: set[asyncio.Task[Any]] = set()
         self._stopped = False
 
     def note_prompt(self, principal: Principal, conversation: str, tokens: int) -> None:
-        """How large the system prompt of a conversation is: the trigger of tokens counts it too."""
+        """How large the system prompt of a conversation is: the trigger of tokens counts it too, in this process."""
         self._prompts[principal.person, conversation] = tokens
+        self._prompts.move_to_end((principal.person, conversation))
         while len(self._prompts) > REMEMBERED:
             self._prompts.popitem(last=False)
 
@@ -100,25 +116,26 @@ class Compressing:
         """Where days are folded, the worker looks again when one may have ended, whether or not anything was said."""
         now = self._clock.now()
         if self._settings().compress_daily and (self._looked is None or abs(now - self._looked) >= LOOK_AGAIN):
+            since = times.EARLIEST if self._looked is None else now - RECENT
             self._looked = now
-            await self._store.briefs.look_again(since=now - RECENT)
+            await self._store.briefs.look_again(since=since)
         return 0
 
     async def do(self, work: Work) -> int:
         """Fold whatever is due, step by step."""
 
-        def check() -> None:
-            if work.is_stopped():
-                raise Interrupted
+        made, run = 0, _Run()
 
-        made, target = 0, 0
+        def check() -> None:
+            if work.is_stopped() or work.is_over():
+                raise Interrupted(made)
+
         if not await self._is_due(work.principal, work.conversation):
             return 0  # the rule: nothing is written for it
         async with self._alone(work.key, wait=False):
-            while target := await self._step(work.principal, work.conversation, target, check=check):
+            while await self._step(work.principal, work.conversation, run, check=check):
                 made += 1
-                if work.is_over():
-                    raise Interrupted
+                check()
         return made
 
     async def compress(self, principal: Principal, conversation: str, *, force: bool = False) -> Brief | None:
@@ -134,14 +151,17 @@ class Compressing:
         return await self._store.briefs.get(principal, conversation)
 
     async def brief(self, principal: Principal, conversation: str, version: int | None = None) -> Brief | None:
-        """A stored version. If it cannot be read, all are made anew from the log, and the newest is given."""
-        try:
-            return await self._store.briefs.get(principal, conversation, version)
-        except CorruptBrief as error:
-            log.warning("%s; it is made anew from the log", error)
+        """A stored version. If the newest cannot be read, all are made anew from the log."""
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
             return None
+        try:
+            return await self._store.briefs.get(principal, conversation, version)
+        except CorruptBrief as error:
+            if version is not None and version != standing.version:
+                told = f"Version {version} of this brief cannot be read; `recollect rebuild` makes all of them anew."
+                raise NotFound("brief_damaged", told) from error
+            log.warning("%s; it is made anew from the log", error)
         async with self._noted(), self._alone(standing.key, wait=True):
             await self._store.briefs.drop(principal, conversation)
             await self._fold_all(principal, conversation)
@@ -174,20 +194,23 @@ class Compressing:
     async def _fold_all(self, principal: Principal, conversation: str, *, force: bool = False) -> None:
         """Step by step. If something is erased meanwhile, once more."""
         for last in (False, False, True):
-            target = 0
+            run = _Run()
             try:
-                while target := await self._step(principal, conversation, target, force=force, check=self._check):
+                while await self._step(principal, conversation, run, force=force, check=self._check):
                     pass
                 return
-            except Interrupted:
+            except Interrupted as error:
                 if last:
-                    raise
+                    told = "The conversation changes too often to be folded now: try again."
+                    raise Conflict("brief_changed", told, retryable=True) from error
 
     async def _is_due(self, principal: Principal, conversation: str) -> bool:
+        if not active(self._settings()):
+            return False
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
             return False
-        turns = await self._sizes(principal, conversation, standing)
+        turns = await self._sizes(principal, conversation, standing, patient=True)
         return bool(self._due(turns, standing, principal, conversation, force=False)[1])
 
     @asynccontextmanager
@@ -197,26 +220,33 @@ class Compressing:
         The lease is renewed as long as a model thinks; whoever may not wait is interrupted if another has it.
         """
         name = f"brief:{key}"
-        async with self._busy.setdefault(key, asyncio.Lock()):
+        lock = self._busy.setdefault(key, asyncio.Lock())
+        if lock.locked() and not wait:
+            raise Interrupted
+        async with lock:
             while not await self._take(name):
                 if not wait:
                     raise Interrupted
                 self._check()
                 await asyncio.sleep(LOOK)
-            renewing = asyncio.create_task(self._renew(name))
+            done = asyncio.Event()
+            renewing = asyncio.create_task(self._renew(name, done))
             try:
                 yield
             finally:
-                renewing.cancel()
+                done.set()
+                await renewing  # or a renewal that is on its way would outlive the release
                 await self._store.release_lease(name, holder=self._holder)
 
     async def _take(self, name: str) -> bool:
         now = self._clock.now()
         return await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease)
 
-    async def _renew(self, name: str) -> None:
-        while True:
-            await asyncio.sleep(self._lease.total_seconds() / 3)
+    async def _renew(self, name: str, done: asyncio.Event) -> None:
+        while not done.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), self._lease.total_seconds() / 3)
+                return
             with suppress(RecollectError):  # the next time, perhaps; what is saved is checked in any case
                 await self._take(name)
 
@@ -228,31 +258,28 @@ class Compressing:
         self,
         principal: Principal,
         conversation: str,
-        target: int,
+        run: _Run,
         *,
         force: bool = False,
         check: Callable[[], None],
-    ) -> int:
-        """One fold, if one is due: read, let the writer think (no transaction is open), save.
-
-        Returns the seq to go on to, whatever the triggers say of the rest, or 0 if nothing was due; an earlier step's
-        is its `target`.
-        """
+    ) -> bool:
+        """One fold, if one is due: read, let the writer think (no transaction is open), save."""
         began = time.perf_counter()
         before = await self._store.briefs.standing(principal, conversation)
         if before is None:
-            return 0
-        sizes = await self._sizes(principal, conversation, before)
-        reason, target = self._due(sizes, before, principal, conversation, force=force, target=target)
-        if not target:
-            return 0
-        through = self._reached(sizes, target)
+            return False
+        sizes = await self._sizes(principal, conversation, before, limit=STRETCH if run.target else 0)
+        reason, run.target = self._due(sizes, before, principal, conversation, force=force, target=run.target)
+        if not run.target:
+            return False
+        through = self._reached(sizes, run.target)
         old = await self._last(principal, conversation, before)
+        check()
         messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
         turns = turns_of(messages)
         tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
         now = self._clock.now()
-        fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens)
+        fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens, run.ask_model)
         body = await self._writer.write(fold, check)
         saved = await self._store.briefs.save(
             principal, conversation, before, body, through=through, count=len(messages), now=now
@@ -266,10 +293,17 @@ class Compressing:
         )  # fmt: skip
         if not saved:
             raise Interrupted  # the log or the brief changed meanwhile: the next look sees what is due then
-        return target
+        made = of_body(
+            body, conversation, fold.version, through=through, messages=before.messages + len(messages), now=now
+        )
+        self._made = ((before.key, (fold.version, through, times.to_micros(now), *before.mark[3:])), made)
+        run.ask_model = body.degraded != UNANSWERED
+        return True
 
     async def _last(self, principal: Principal, conversation: str, standing: Standing) -> Brief | None:
         """The newest brief. One that cannot be read goes: the log has everything."""
+        if self._made is not None and self._made[0] == (standing.key, standing.mark):
+            return self._made[1]  # by the step before: a long ledger is not read again for each
         try:
             old = await self._store.briefs.get(principal, conversation)
         except CorruptBrief as error:
@@ -280,18 +314,41 @@ class Compressing:
             raise Interrupted  # made, or erased, between the two reads
         return old
 
-    async def _sizes(self, principal: Principal, conversation: str, before: Standing) -> list[_Turn]:
-        rows = await self._store.briefs.sizes(principal, conversation, after=before.through_seq)
-        if any(row["tokens"] is None for row in rows):
-            await asyncio.to_thread(self._count, rows)
-        zone = ZoneInfo(before.zone)
+    async def _sizes(
+        self,
+        principal: Principal,
+        conversation: str,
+        before: Standing,
+        *,
+        limit: int = 0,
+        patient: bool = False,
+    ) -> list[_Turn]:
+        """The turns that are not folded yet: all, or those that are whole within the next `limit` messages.
+
+        Whoever is `patient` waits until another chore has counted the tokens of a long import.
+        """
+        scope = (principal, conversation)
+        rows = await self._store.briefs.sizes(*scope, after=before.through_seq, limit=limit or EVERYTHING)
+        missing = sum(row["tokens"] is None for row in rows)
+        if patient and missing > STRETCH:
+            raise Interrupted
+        turns = (
+            await asyncio.to_thread(self._grouped, rows, ZoneInfo(before.zone))
+            if missing or len(rows) > INLINE
+            else self._grouped(rows, ZoneInfo(before.zone))
+        )
+        if not limit or len(rows) < limit:
+            return turns
+        return turns[:-1] or await self._sizes(*scope, before)  # a turn longer than that is read whole
+
+    def _grouped(self, rows: Sequence[Row], zone: ZoneInfo) -> list[_Turn]:
+        self._count(rows)
         return [_turn(list(group), zone) for _, group in groupby(rows, key=_TurnNumber())]
 
     def _count(self, rows: Sequence[Row]) -> None:
-        tokenizer = self._tokenizer()
         for row in rows:
             if row["tokens"] is None:
-                row["tokens"] = count_message(as_message(row), tokenizer)
+                row["tokens"] = count_message(as_message(row), self._tokenizer())
 
     def _due(
         self,
@@ -361,4 +418,5 @@ class _TurnNumber:
 def _turn(rows: Sequence[Row], zone: ZoneInfo) -> _Turn:
     day: date = times.from_micros(rows[0]["at"]).astimezone(zone).date()
     answers = sum(row["role"] == "assistant" for row in rows)
-    return _Turn(TurnSize(len(rows), sum(row["tokens"] for row in rows), answers, day), rows[-1]["seq"])
+    is_done = rows[-1]["role"] == "assistant" and not rows[-1]["calls"]
+    return _Turn(TurnSize(len(rows), sum(row["tokens"] for row in rows), answers, day, is_done), rows[-1]["seq"])

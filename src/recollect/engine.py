@@ -117,6 +117,7 @@ class AsyncMemory:
         """Let running work come to a stop, then let go of the database."""
         async with self._opening:
             if self._state == "open":
+                self._background.compressing.stop()
                 self._background.stop()
                 if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
                     await self._task  # that of an earlier loop ended with it
@@ -309,7 +310,7 @@ class AsyncMemory:
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
         system = None if system_prompt is None else arguments.query(system_prompt)
-        if system is not None:
+        if system is not None and self._current.now.compress_tokens_above:
             size = tokenizer_for(COUNTER).count(system)
             self._background.compressing.note_prompt(self._principal, conversation, size)
         context, metrics = await self._prompting.context(
@@ -353,6 +354,8 @@ class AsyncMemory:
         With `force`, everything but the newest turns is folded, whatever the triggers say.
         """
         identity(conversation, "conversation")
+        if not isinstance(force, bool):
+            raise InvalidInput("invalid_force", "`force` is true or false.")
         await self._ready()
         await self._current.refresh()
         return await self._background.compressing.compress(self._principal, conversation, force=force)
@@ -414,12 +417,15 @@ class AsyncMemory:
 
     # Derived work
 
-    async def drain(self, *, timeout: float | None = None) -> Done:
-        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left."""
+    async def drain(self, *, timeout: float | None = None, briefs: bool = True) -> Done:
+        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left.
+
+        Without `briefs` only what recall needs is done: writing a brief may take a model's time.
+        """
         arguments.timeout(timeout)
         await self._ready()
         await self._current.refresh()
-        return await self._background.drain(timeout)
+        return await self._background.drain(timeout, briefs=briefs)
 
     async def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:
         """Make derived rows anew from the log: of one conversation, of the person, or of the whole database."""
@@ -499,6 +505,8 @@ class AsyncMemory:
         saved = None if save_to is None else Path(save_to)
         await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._embedding.reset()
+        if self._recalling is not None:
+            self._recalling.briefs.forget()
         self._background.notify()
 
     # Erasing

@@ -235,9 +235,12 @@ class Memory:
 
     # Derived work
 
-    def drain(self, *, timeout: float | None = None) -> Done:
-        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left."""
-        return self._wait(self._engine.drain(timeout=timeout))
+    def drain(self, *, timeout: float | None = None, briefs: bool = True) -> Done:
+        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left.
+
+        Without `briefs` only what recall needs is done: writing a brief may take a model's time.
+        """
+        return self._wait(self._engine.drain(timeout=timeout, briefs=briefs))
 
     def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:
         """Make derived rows anew from the log: of one conversation, of the person, or of the whole database."""

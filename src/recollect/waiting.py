@@ -32,7 +32,7 @@ async def _contained(answer: Awaitable[Any]) -> Any:
         if own is not None and own.cancelling():
             raise
         raise RuntimeError("it cancelled itself") from error
-    except SystemExit as error:
+    except (KeyboardInterrupt, SystemExit) as error:
         raise RuntimeError("it wanted to end the program") from error
 
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from recollect.core.errors import RecollectError
 from recollect.core.models import Done, Principal
 from recollect.core.protocols import Clock
+from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ GATHER = 0.2  # seconds
 OTHERS = 0.05  # seconds between looks at what another process holds
 TRIED = 4  # pages of a slow track that a sweep tries until one of them gets done
 ROUNDS = 100  # of a quick track in one sweep, while it gets on; then slow ones have their turn
+EVERY = 2**62  # more keys than there can be
 FAILED = 5.0  # seconds before what failed is tried again
 
 
@@ -48,8 +50,10 @@ class Work:
 class Interrupted(RecollectError):
     """Raised by a chore that was told to stop; what it has not done is still due."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: int = 0) -> None:
+        """Of what it should do, so much is done and kept."""
         super().__init__("interrupted", "The work was told to stop.", retryable=True)
+        self.done = done
 
 
 class Chore(Protocol):
@@ -179,48 +183,56 @@ class Worker:
         self, track: Track, deadline: float | None, counts: Counter[str], failed: dict[str, str]
     ) -> tuple[bool, bool]:
         """A slice for every conversation with work, or for a few where that is slow. Whether any of it was done, and
-        whether all of it."""
+        whether all of it. Where there was nothing to do after all, a slow track looks on too."""
 
         def is_over() -> bool:
             return self._stop.is_set() or _is_past(deadline)
 
-        worked, all_done, pages = False, True, 0
+        worked, all_done, failures = False, True, 0
         async for works in self._missing(track, is_over):
             if is_over():
                 return False, False
             # Side by side, so that their small writes share commits.
+            before = counts.total()
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
             done = [task.result() for task in tasks]
-            worked, all_done = worked or any(done), all_done and all(done)
-            pages += 1
-            if not track.whole and (worked or pages == TRIED):
+            reached = all(work.through == work.last for work in works)
+            worked, all_done = worked or any(done), all_done and all(done) and (track.whole or reached)
+            failures += not all(done)
+            if not track.whole and (counts.total() > before or failures == TRIED):
                 return worked, False  # there may be more
         return worked, all_done
 
     async def _missing(self, track: Track, is_over: Callable[[], bool]) -> AsyncIterator[list[Work]]:
-        """Conversations with work, page by page. What is not a whole track begins where the last sweep ended, so that
-        conversations whose work fails do not keep it from the others."""
-        after = 0 if track.whole else self._ended.get(track.name, 0)
-        if after and not await self._store.due(track.name, after=after, limit=1):
-            after = 0
-        while rows := await self._store.due(track.name, after=after, limit=track.side_by_side):
-            after = self._ended[track.name] = rows[-1]["key"]
-            yield [
-                Work(
-                    Principal(row["person"]),
-                    row["name"],
-                    key=row["key"],
-                    after=row["cursor"],
-                    through=min(row["last_seq"], row["cursor"] + track.slice),
-                    last=row["last_seq"],
-                    generation=row["generation"],
-                    words_version=row["words_version"],
-                    is_over=is_over,
-                    is_stopped=self._stop.is_set,
-                )
-                for row in rows
-            ]
+        """Conversations with work, page by page. What is not a whole track begins where the last sweep ended, and comes
+        round, so that conversations whose work fails do not keep it from the others."""
+        start = 0 if track.whole else self._ended.get(track.name, 0)
+        for after, last in ((start, EVERY), (0, start)):
+            async for rows in self._pages(track, after, last):
+                self._ended[track.name] = rows[-1]["key"]
+                yield [self._work(row, track, is_over) for row in rows]
+
+    async def _pages(self, track: Track, after: int, last: int) -> AsyncIterator[list[Row]]:
+        """Rows of conversations with keys above `after` and up to `last`."""
+        while after < last and (rows := await self._store.due(track.name, after=after, limit=track.side_by_side)):
+            after = rows[-1]["key"]
+            if wanted := [row for row in rows if row["key"] <= last]:
+                yield wanted
+
+    def _work(self, row: Row, track: Track, is_over: Callable[[], bool]) -> Work:
+        return Work(
+            Principal(row["person"]),
+            row["name"],
+            key=row["key"],
+            after=row["cursor"],
+            through=min(row["last_seq"], row["cursor"] + track.slice),
+            last=row["last_seq"],
+            generation=row["generation"],
+            words_version=row["words_version"],
+            is_over=is_over,
+            is_stopped=self._stop.is_set,
+        )
 
     async def _attend(self, track: Track, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
         """All chores of one conversation under its lease. False if another process has it or a chore failed."""
@@ -252,7 +264,8 @@ class Worker:
     async def _try(self, chore: Chore, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
         try:
             done = await chore.do(work)
-        except Interrupted:
+        except Interrupted as error:
+            counts[chore.name] += error.done
             return False
         except RecollectError as error:
             if self._stop.is_set():

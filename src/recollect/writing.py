@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from recollect.compressing import Fold
-from recollect.core import brief, ledger, replies
+from recollect.compressing import UNANSWERED, Fold
+from recollect.core import brief, ledger, replies, speech
 from recollect.core.brief import Body
 from recollect.core.errors import RecollectError
 from recollect.core.extract import extract
-from recollect.core.grounding import Sources, sentences
+from recollect.core.grounding import Said, Sources, sentences
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message
 from recollect.core.protocols import Model, Tokenizer
@@ -34,7 +34,7 @@ LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is 
 OUTDATED: Final = 0.2  # of its weight is left to a statement of something that holds no more
 ANSWER: Final = 4000  # tokens a model may answer with
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
-_TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.FACT, ledger.INTENT, ledger.QUESTION)
+_TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT, ledger.QUESTION)
 
 
 class ModelFailed(Exception):
@@ -66,10 +66,12 @@ class BriefWriter:
     async def write(self, fold: Fold, check: Callable[[], None]) -> Body:
         tokenizer = await asyncio.to_thread(self._tokenizer)
         length = self._length(fold.version, tokenizer)
-        found = await asyncio.to_thread(extract, fold.messages, zone=fold.zone)
+        found = await asyncio.to_thread(extract, fold.messages)
         old = fold.old.entries if fold.old else ()
         reason = None
-        if self._model is not None:
+        if self._model is not None and not fold.ask_model:
+            reason = UNANSWERED
+        elif self._model is not None:
             try:
                 told = await self._ask(self._model, fold, length, check)
                 entries = ledger.merge(ledger.merge(old, found), told.entries)
@@ -141,18 +143,23 @@ class BriefWriter:
     def _read(self, text: str) -> Reply:
         return replies.plain(text) if self._hosted else replies.parse(text)
 
-    async def _answer(self, model: Model, messages: Sequence[JsonObject], check: Callable[[], None]) -> str:
+    @property
+    def _patience(self) -> float:
+        """Seconds until a model has failed."""
         settings = self._settings()
-        patience = settings.provider_timeout_seconds * (settings.provider_retries + 1) + 1
-        asking = model.complete(messages, schema=None if self._hosted else replies.SCHEMA, max_tokens=ANSWER)
+        return settings.provider_timeout_seconds * (settings.provider_retries + 1) + 1
+
+    async def _answer(self, model: Model, messages: Sequence[JsonObject], check: Callable[[], None]) -> str:
+        schema = None if self._hosted else replies.SCHEMA
         try:
-            text = await awaited(asking, patience, check)
+            asking = model.complete(messages, schema=schema, max_tokens=ANSWER)
+            text = await awaited(asking, self._patience, check)
         except RecollectError as error:
             if error.code in ("interrupted", "store_closed"):
                 raise
             raise ModelFailed(error.code) from error
         except TimeoutError as error:
-            raise ModelFailed("timeout") from error
+            raise ModelFailed(UNANSWERED) from error
         except Exception as error:  # whatever a model of somebody else may raise
             if is_ending(error):
                 raise
@@ -185,11 +192,10 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     said = [one for one in fold.messages if one.role in ("user", "assistant") and one.source != "tool"]
     old = fold.old
     names = [message.name for message in said if message.name]
-    before = [(one.sources, one.text) for one in old.statements] if old else []
-    before += [(one.sources, one.text) for one in old.entries] if old else []
-    sources = Sources([*(((one.id,), one.content) for one in said), *before], names=names)
-    people = [message for message in said if is_said_by_a_person(message)]
-    own = Sources([*(((one.id,), one.content) for one in people), *before], names=names)
+    before = [Said(one.sources, one.text) for one in old.statements] if old else []
+    before += [Said(one.sources, one.text) for one in old.entries] if old else []
+    sources = Sources([*map(_said, said), *before], names=names)
+    own = Sources([*map(_said, filter(is_said_by_a_person, said)), *before], names=names)
     times = {message.id: message for message in said}
     statements, dropped = [], 0
     for sentence in sentences(reply.narrative):
@@ -213,6 +219,10 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
         entries += [entry] if entry is not None else []
     record, lost = _record(reply, sources)
     return _Told(statements, entries, record, dropped + lost)
+
+
+def _said(message: Message) -> Said:
+    return Said((message.id,), message.content, speech.speaker(message))
 
 
 def is_said_by_a_person(message: Message) -> bool:

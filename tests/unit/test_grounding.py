@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.grounding import Sources, sentences
+from recollect.core import grounding
+from recollect.core.grounding import Said, sentences
 
 SAID = (
     (("m1",), "I'm allergic to peanuts, and my sister Huda moved to Berlin in March."),
@@ -18,8 +21,12 @@ SAID = (
 )
 
 
+def Sources(said: Sequence[tuple[tuple[str, ...], str]], names: Sequence[str] = ()) -> grounding.Sources:  # noqa: N802
+    return grounding.Sources([Said(ids, text) for ids, text in said], names=names)
+
+
 @pytest.fixture(scope="module")
-def said() -> Sources:
+def said() -> grounding.Sources:
     return Sources(SAID, names=["Omar"])
 
 
@@ -39,7 +46,7 @@ def said() -> Sources:
     ],
 )
 def test_a_paraphrase_rests_on_the_messages_that_have_its_words(
-    said: Sources, sentence: str, ids: tuple[str, ...]
+    said: grounding.Sources, sentence: str, ids: tuple[str, ...]
 ) -> None:
     assert sorted(said.support(sentence)) == sorted(ids)
 
@@ -54,7 +61,7 @@ def test_a_paraphrase_rests_on_the_messages_that_have_its_words(
         "The rent is 1250 euros since 04.03.2026.",
     ],
 )
-def test_an_invented_number_or_date_is_not_supported(said: Sources, sentence: str) -> None:
+def test_an_invented_number_or_date_is_not_supported(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
@@ -66,7 +73,7 @@ def test_an_invented_number_or_date_is_not_supported(said: Sources, sentence: st
         "The dentist appointment is on Thursday at 9:3.",
     ],
 )
-def test_a_piece_of_a_number_that_was_said_is_another_number(said: Sources, sentence: str) -> None:
+def test_a_piece_of_a_number_that_was_said_is_another_number(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
@@ -80,7 +87,7 @@ def test_a_piece_of_a_number_that_was_said_is_another_number(said: Sources, sent
         "The sister of Émile moved to Berlin.",  # a capital with an accent
     ],
 )
-def test_an_invented_name_is_not_supported(said: Sources, sentence: str) -> None:
+def test_an_invented_name_is_not_supported(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
@@ -93,7 +100,7 @@ def test_an_invented_name_is_not_supported(said: Sources, sentence: str) -> None
         "She is called: Layla, the sister who moved to Berlin in March.",
     ],
 )
-def test_an_invented_name_is_not_supported_where_any_word_has_a_capital(said: Sources, sentence: str) -> None:
+def test_an_invented_name_is_not_supported_where_any_word_has_a_capital(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
@@ -105,7 +112,7 @@ def test_an_invented_name_is_not_supported_where_any_word_has_a_capital(said: So
         "Omar: allergic to peanuts.",
     ],
 )
-def test_a_word_of_style_at_the_beginning_is_no_invented_name(said: Sources, sentence: str) -> None:
+def test_a_word_of_style_at_the_beginning_is_no_invented_name(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ("m1",)
 
 
@@ -120,7 +127,7 @@ def test_a_word_of_style_at_the_beginning_is_no_invented_name(said: Sources, sen
         "Write to ara@example.org before the dentist appointment on Thursday.",  # only the end
     ],
 )
-def test_an_invented_address_is_not_supported(said: Sources, sentence: str) -> None:
+def test_an_invented_address_is_not_supported(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
@@ -128,16 +135,16 @@ def test_an_invented_address_is_not_supported(said: Sources, sentence: str) -> N
     "sentence",
     ["", " ", "\n", "…", "?!", "The user said so.", "It was discussed.", "المستخدم قال", "Bananas grow on tall trees."],
 )
-def test_what_tells_nothing_or_something_else_rests_on_nothing(said: Sources, sentence: str) -> None:
+def test_what_tells_nothing_or_something_else_rests_on_nothing(said: grounding.Sources, sentence: str) -> None:
     assert said.support(sentence) == ()
 
 
-def test_most_of_the_telling_words_must_have_been_said(said: Sources) -> None:
+def test_most_of_the_telling_words_must_have_been_said(said: grounding.Sources) -> None:
     assert said.support("allergic peanuts bicycle garden") == ("m1",)
     assert said.support("allergic peanuts bicycle garden sunshine") == ()
 
 
-def test_digits_of_all_kinds_are_the_same_number(said: Sources) -> None:
+def test_digits_of_all_kinds_are_the_same_number(said: grounding.Sources) -> None:
     assert said.support("يسكن في الرياض منذ 2019") == ("m5",)
     assert said.support("يسكن في الرياض منذ ۲۰۱۹") == ("m5",)
     assert said.support("يسكن في الرياض منذ ٢٠١٨") == ()
@@ -215,3 +222,24 @@ def test_of_two_different_numbers_only_the_one_that_was_said_is_supported(one: i
     sources = Sources([(("a",), f"The invoice has the number {one} and was paid.")])
     assert sources.support(f"The invoice number is {one}.") == ("a",)
     assert (sources.support(f"The invoice number is {other}.") == ("a",)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The user eats fish.",
+        "The user accepted the offer of 5000 euros.",
+        "The user likes tea.",
+        "The user prefers light mode.",
+    ],
+)
+def test_what_was_denied_or_said_by_another_is_not_supported(sentence: str) -> None:
+    told = grounding.Sources(
+        [
+            Said(("a",), "I do not eat fish. I did not accept the offer of 5000 euros.", "user"),
+            Said(("b",), "I like tea, and I prefer light mode.", "assistant"),
+        ]
+    )
+    assert told.support(sentence) == ()
+    assert told.support("The user does not eat fish.") == ("a",)
+    assert told.support("The assistant likes tea.") == ("b",)

@@ -26,7 +26,7 @@ TODAY = date(2026, 3, 10)
 
 
 def turn(tokens: int = 100, *, messages: int = 2, answers: int = 1, day: date = TODAY) -> TurnSize:
-    return TurnSize(messages, tokens, answers, day)
+    return TurnSize(messages, tokens, answers, day, is_done=answers > 0)
 
 
 def now(*turns: TurnSize, brief: int = 0, system: int = 0, today: date = TODAY) -> Situation:

@@ -24,7 +24,7 @@ _STATES: Final = {"ok": "green", "warning": "yellow", "error": "bold red"}
 _VISIBLE: Final = (
     {code: 0x2400 + code for code in range(0x20)}  # the pictures of control characters
     | {0x7F: 0x2421}
-    | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+    | dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # and of directions
 )
 del _VISIBLE[ord("\n")], _VISIBLE[ord("\t")]
 

@@ -31,7 +31,7 @@ def catch_up_shortly(memory: Memory) -> None:
     missing = found["messages"] - found.get("embedded", 0)
     if 0 < missing <= LITTLE:
         with spinner("Looking"):
-            memory.drain(timeout=SHORTLY)
+            memory.drain(timeout=SHORTLY, briefs=False)
     elif missing and "embedded" in found:
         waiting = f"{counted(missing, 'message')} can be found by words only"
         note(f"note: {waiting}, until `recollect worker --once` is through.")

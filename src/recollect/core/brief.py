@@ -73,6 +73,28 @@ class Brief(Record):
         return self.created_at
 
 
+def of_body(body: Body, conversation: str, version: int, *, through: int, messages: int, now: datetime) -> Brief:
+    """The brief that a version is once it is stored."""
+    return Brief(
+        conversation=conversation,
+        version=version,
+        narrative=narrative(body.statements),
+        ledger=ledger.as_data(body.entries),
+        record=body.record,
+        through_seq=through,
+        created_at=now,
+        model_used=body.model_used,
+        grounding=grounding_of(body.statements, body.entries),
+        statements=body.statements,
+        entries=body.entries,
+        messages_summarized_count=messages,
+        last_keep_window_index=through + 1,
+        tokens=body.tokens,
+        dropped=body.dropped,
+        degraded=body.degraded,
+    )
+
+
 def grounding_of(statements: Sequence[Statement], entries: Sequence[Entry]) -> dict[str, list[str]]:
     """For each sentence (by its index) and each entry that holds the ids of its messages."""
     found = {str(place): list(statement.sources) for place, statement in enumerate(statements)}
@@ -114,7 +136,7 @@ def record_of(
         "intent": intents[-1] if intents else _opening(messages),
         "key_facts": (facts + [one.text for one in told if one.text not in facts])[:FACTS],
         "decisions": [ledger.told(entry) for entry in fresh if entry.kind == ledger.DECISION],
-        "missing_data": [ledger.told(entry) for entry in entries if entry.holds and entry.kind == ledger.QUESTION],
+        "missing_data": [ledger.told(entry) for entry in fresh if entry.kind == ledger.QUESTION],
         "timestamp": now.isoformat(),
         "model_used": model_used,
         "tokens_before": before,
@@ -161,24 +183,18 @@ def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry]
             raise CorruptBrief("no object")
         if row["through_seq"] > row["last_seq"] or not isinstance(stored["degraded"], str | None):
             raise CorruptBrief("no place in the log")
-        statements = tuple(_statement(one) for one in stored["statements"])
-        return Brief(
-            conversation=conversation,
-            version=row["version"],
-            narrative=narrative(statements),
-            ledger=ledger.as_data(entries),
-            record=stored["record"],
-            through_seq=row["through_seq"],
-            created_at=times.from_micros(row["created_at"]),
-            model_used=row["model"],
-            grounding=grounding_of(statements, entries),
-            statements=statements,
+        body = Body(
+            statements=tuple(_statement(one) for one in stored["statements"]),
             entries=tuple(entries),
-            messages_summarized_count=row["messages"],
-            last_keep_window_index=row["through_seq"] + 1,
+            record=stored["record"],
+            model_used=row["model"],
             tokens=row["tokens"],
             dropped=int(stored["dropped"]),
             degraded=stored["degraded"],
+        )
+        created = times.from_micros(row["created_at"])
+        return of_body(
+            body, conversation, row["version"], through=row["through_seq"], messages=row["messages"], now=created
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptBrief(f"a brief cannot be read: {type(error).__name__}") from error

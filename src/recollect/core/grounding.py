@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from recollect.core import analysis
+from recollect.core import analysis, speech
 
 ENOUGH: Final = 0.5  # of the telling words of a sentence that its sources have
 SOURCES: Final = 4  # messages that a sentence may rest on
@@ -27,6 +28,9 @@ _OPENER_WORDS: Final = """
     without yes yesterday yet
 """
 _OPENERS: Final = frozenset(_OPENER_WORDS.split())
+_OF_ONESELF: Final = re.compile(
+    r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine)\b|(?<!\w)(?:أنا|انا|عندي|لدي)(?!\w)", re.IGNORECASE
+)
 _OPENING_ENDINGS: Final = ("ly", "ing", "ed", "ward", "wards")
 # Words with which a summary tells what was said, and which nobody need have said.
 _TELLING_WORDS: Final = """
@@ -40,22 +44,45 @@ _TELLING_WORDS: Final = """
 _TELLING: Final = frozenset(analysis.words(_TELLING_WORDS))
 
 
-class Sources:
-    """Texts by the ids of their messages, as words."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something that was said: by whom, and in which messages."""
 
-    def __init__(self, texts: Sequence[tuple[tuple[str, ...], str]], *, names: Sequence[str] = ()) -> None:
-        """Each text with the ids it stands for. `names` are of speakers: they may be told anywhere."""
-        self._ids = [ids for ids, _ in texts]
-        self._words = [set(analysis.words(text)) for _, text in texts]
-        self._addresses = {address for _, text in texts for address in _addresses(text)}
-        self._numbers = {number for _, text in texts for number in _numbers(_digits(text))}
+    ids: tuple[str, ...]
+    text: str
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence of it."""
+
+    said: Said
+    words: frozenset[str]
+    denies: bool
+    of_oneself: bool
+
+
+class Sources:
+    """What a sentence may rest on, sentence by sentence."""
+
+    def __init__(self, said: Sequence[Said], *, names: Sequence[str] = ()) -> None:
+        """`names` are of speakers: they may be told anywhere."""
+        self._units = [
+            _Unit(one, frozenset(analysis.words(text)), speech.denies(text), _OF_ONESELF.search(text) is not None)
+            for one in said
+            for text in sentences(one.text)
+        ]
+        self._addresses = {address for one in said for address in _addresses(one.text)}
+        self._numbers = {number for one in said for number in _numbers(_digits(one.text))}
+        self._speakers = {one.speaker.casefold(): one.speaker for one in said if one.speaker}
         self._names = set(analysis.words(" ".join(names))) | _TELLING
         self._known: Mapping[str, list[int]] = self._places()
 
     def _places(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for place, words in enumerate(self._words):
-            for word in words:
+        for place, unit in enumerate(self._units):
+            for word in unit.words:
                 found.setdefault(word, []).append(place)
         return found
 
@@ -64,11 +91,16 @@ class Sources:
         if not self._has_names(sentence):
             return ()
         wanted = set(analysis.words(sentence)) - self._names
-        chosen = self._cover(wanted)
-        covered = set().union(*(self._words[place] for place in chosen)) & wanted if chosen else set()
+        chosen = self._cover(wanted, speech.denies(sentence), self._subject(sentence))
+        covered = set().union(*(unit.words for unit in chosen)) & wanted if chosen else set()
         if not chosen or len(covered) < max(1.0, ENOUGH * len(wanted)):
             return ()
-        return tuple(dict.fromkeys(one for place in chosen for one in self._ids[place]))
+        return tuple(dict.fromkeys(one for unit in chosen for one in unit.said.ids))
+
+    def _subject(self, sentence: str) -> str:
+        """Of whom a sentence tells, if it begins with a speaker."""
+        start = sentence.casefold().removeprefix("the ")
+        return next((name for name in self._speakers if start.startswith(f"{name} ")), "")
 
     def _has_names(self, sentence: str) -> bool:
         """Whether every number, address and name of a sentence was said."""
@@ -86,21 +118,31 @@ class Sources:
         words = set(analysis.words(name)) - self._names
         return bool(words) and not words <= self._known.keys()
 
-    def _cover(self, wanted: set[str]) -> list[int]:
-        """Few texts that have as many of the words as possible, taken one by one."""
-        chosen: list[int] = []
+    def _cover(self, wanted: set[str], denies: bool, subject: str) -> list[_Unit]:
+        """Few sentences that have as many of the words as possible, taken one by one.
+
+        One that denies does not support what affirms, nor the other way round; and what somebody says of himself
+        supports nothing about another.
+        """
+        chosen: list[_Unit] = []
         left = set(wanted)
         while left and len(chosen) < SOURCES:
             counts: dict[int, int] = {}
             for word in left:
                 for place in self._known.get(word, ()):
                     counts[place] = counts.get(place, 0) + 1
-            if not counts:
+            able = [place for place in counts if self._supports(self._units[place], denies, subject, not chosen)]
+            if not able:
                 break
-            best = max(counts, key=lambda place: (counts[place], -place))
+            best = self._units[max(able, key=lambda place: (counts[place], -place))]
             chosen.append(best)
-            left -= self._words[best]
+            left -= best.words
         return chosen
+
+    def _supports(self, unit: _Unit, denies: bool, subject: str, first: bool) -> bool:
+        if first and unit.denies != denies:
+            return False
+        return not (subject and unit.of_oneself and unit.said.speaker and unit.said.speaker.casefold() != subject)
 
 
 _DIGITS: Final = str.maketrans({chr(start + digit): str(digit) for start in (0x0660, 0x06F0) for digit in range(10)})

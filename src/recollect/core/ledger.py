@@ -63,11 +63,11 @@ def merge(old: Sequence[Entry], new: Iterable[Entry]) -> list[Entry]:
     over = set()
     for place, entry in enumerate(merged):
         if entry.holds:
-            slots[_slot(entry)].put(entry, place)
+            slots[slot_of(entry)].put(entry, place)
         else:
             over.add(replace(entry, valid_to=None))
     for entry in new:
-        slot = slots[_slot(entry)]
+        slot = slots[slot_of(entry)]
         if slot.has(entry) or entry in over:
             continue
         ended = [place for place in slot.rivals(entry) if _ends(entry, merged[place])]
@@ -105,7 +105,7 @@ class _Slot:
         return [place for (ends, _), place in self._places.items() if entry.single or entry.ends or ends]
 
 
-def _slot(entry: Entry) -> tuple[str, str, str]:
+def slot_of(entry: Entry) -> tuple[str, str, str]:
     """What two entries must share for one to take the other's place."""
     return entry.kind, normal(entry.subject), normal(entry.slot)
 
@@ -166,14 +166,9 @@ def told(entry: Entry) -> str:
 
 def _grouped(entries: Iterable[Entry], kind: str) -> dict[str, str | list[str]]:
     """Values by slot; a list where a slot has several."""
-    found: dict[str, str | list[str]] = {}
+    found: dict[str, list[str]] = {}
     for entry in entries:
-        if entry.kind != kind or entry.ends:
-            continue
-        slot = entry.slot if entry.subject in ("user", "") else f"{entry.subject}: {entry.slot}"
-        before = found.get(slot)
-        if before is None:
-            found[slot] = entry.value
-        else:
-            found[slot] = [*([before] if isinstance(before, str) else before), entry.value]
-    return found
+        if entry.kind == kind and not entry.ends:
+            slot = entry.slot if entry.subject in ("user", "") else f"{entry.subject}: {entry.slot}"
+            found.setdefault(slot, []).append(entry.value)
+    return {slot: values if len(values) > 1 else values[0] for slot, values in found.items()}

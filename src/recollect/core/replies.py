@@ -12,12 +12,19 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recollect.core import ledger
+from recollect.core import ledger, speech
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message
 
 LONGEST: Final = 24_000  # characters of one message that a model reads; of a longer one beginning and end
-_MARKER: Final = re.compile(r"===(?=\s*(?:END_)?(?:EXISTING_SUMMARY|NEW_TURNS|EXISTING_DATA))")
+_MARKER: Final = re.compile(
+    r"===(?=[\s\u200b-\u200f\u2060\ufeff]*(?:END_)?(?:EXISTING_SUMMARY|NEW_TURNS|EXISTING_DATA))", re.IGNORECASE
+)
+_TURN_LINE: Final = re.compile(
+    r"(?<=[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029])(?=[ \t]*(?:Turn \d+|(?:User|Assistant|System|Tool)"
+    r"(?: \([^)\n]{0,60}\))?)[ \t]*:)",
+    re.IGNORECASE,
+)
 
 _TASK: Final = """\
 You keep the memory of a conversation. You get the summary so far and new turns; write the summary anew so that it
@@ -106,7 +113,9 @@ def request(
     narrative: str, entries: Sequence[Entry], turns: Sequence[Sequence[Message]], length: str
 ) -> list[JsonObject]:
     """The messages of the one call. The last has document D's layout, to the letter; a hosted prompt gets it alone."""
-    known = [{"kind": one.kind, "slot": one.slot, "value": one.value} for one in entries if one.holds]
+    known = [
+        {"kind": one.kind, "subject": one.subject, "slot": one.slot, "text": one.text} for one in entries if one.holds
+    ]
     messages: list[JsonObject] = [{"role": "system", "content": _TASK.format(length=length)}]
     if known:
         data = json.dumps(known[-200:], ensure_ascii=False)
@@ -134,12 +143,17 @@ def layout(narrative: str, turns: Sequence[Sequence[Message]]) -> str:
 def _turn(turn: Sequence[Message]) -> str:
     """Who said what. Results of tools and system prompts are not what the two said to each other."""
     said = [one for one in turn if one.role in ("user", "assistant") and one.source != "tool" and one.content.strip()]
-    return "\n".join(f"{_speaker(message)}: {_unmarked(shortened(message.content))}" for message in said)
+    return "\n".join(f"{_speaker(message)}: {_unmarked(_unturned(shortened(message.content)))}" for message in said)
 
 
 def _speaker(message: Message) -> str:
-    role = message.role.capitalize()
-    return role if message.name is None else f"{role} ({' '.join(message.name.split())[:60]})"
+    role, name = message.role.capitalize(), speech.speaker(message)
+    return role if name == message.role else f"{role} ({name})"
+
+
+def _unturned(text: str) -> str:
+    """Without lines that look like another turn, or like somebody else speaking."""
+    return _TURN_LINE.sub("> ", text)
 
 
 def _unmarked(text: str) -> str:

@@ -20,7 +20,11 @@ _FENCE: Final = re.compile(
 _LEAD_IN: Final = re.compile(r":\s*\n\[(?=[^\]\n]{0,40}code\])")
 _IMAGE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
 _LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\([^)\s]{1,500}\)")
-_URL: Final = re.compile(r"\bhttps?://(?:www\.)?([\w.-]{1,253})[^\s)>\]\"']*")
+_URL: Final = re.compile(
+    r"\bhttps?://(?:www\.)?([\w.-]{1,253}\w)(?:[/?#][^\s)>\]\"']*?)?(?=[.,;:!?]*(?:[\s)>\]\"']|$))"
+)
+_INLINE: Final = re.compile(r"(?<!`)```.*?(?:```|\Z)", re.S)
+_TABLE: Final = re.compile(r"^[ \t]*\|.*\|[ \t]*$\n?", re.M)
 _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+•‣–][ \t]+|[0-9]{1,3}[.)][ \t]+|\|[ \t]?)", re.M)
 _EMPHASIS: Final = re.compile(r"(?<![^\W_])(?:\*{1,3}|~~|`)(?=\S)|(?<=\S)(?:\*{1,3}|~~|`)(?![^\W_])")
 _RULE: Final = re.compile(r"^[ \t]*[-=_*|:+ \t]{3,}$", re.M)
@@ -114,9 +118,10 @@ def _bare(text: str) -> str:
 def _clean(text: str) -> str:
     if "```" in text or "~~~" in text:
         text = _FENCE.sub(lambda found: f"[{found[2]} code]" if found[2] else "[code]", text)
-        text = _LEAD_IN.sub(": [", text)
+        text = _LEAD_IN.sub(": [", _INLINE.sub("[code]", text))
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text)) if "](" in text else text
-    text = _URL.sub(lambda found: found[1].rstrip("."), text) if "://" in text else text
+    text = _URL.sub(r"\1", text) if "://" in text else text
+    text = _TABLE.sub("", text) if "|" in text else text
     return _EMPHASIS.sub("", _LINE_MARK.sub("", _RULE.sub("", text)))
 
 

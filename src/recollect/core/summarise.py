@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush, nlargest
 from math import exp, fsum, log
 from typing import Final, NamedTuple
 
-from recollect.core import analysis, sentences
+from recollect.core import analysis, sentences, speech
 from recollect.core.models import Message, Record
 from recollect.core.telling import ADDED, Days, quoted, speaker, told, trimmed, undated
 
@@ -118,6 +118,7 @@ class _Candidate(NamedTuple):
     statement: Statement
     concepts: frozenset[str]
     order: tuple[int, int]  # among statements of the same time
+    tells: tuple[tuple[int, int], ...] = ()  # the sentences it is made of, by line and place
 
 
 def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Candidate], dict[str, float]]:
@@ -135,7 +136,7 @@ def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Can
 
 def _lines(turns: Iterable[Iterable[Message]]) -> list[_Line]:
     heard = (message for turn in turns for message in turn if message.role in ("user", "assistant"))
-    lines = (_Line(message, speaker(message), sentences.split(message.content)) for message in heard)
+    lines = (_Line(message, speaker(message), sentences.split(speech.own_words(message.content))) for message in heard)
     return [line for line in lines if line.sentences]
 
 
@@ -200,12 +201,18 @@ def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: set[st
     """Told with the speaker; "you" is known only where two talk."""
     message, who, _ = lines[unit.line]
     whom = next(name for name in names if name != who) if len(names) == 2 else None
-    text = told(trimmed(unit.text), who, whom, asked=sentences.is_question(unit.text))
+    asked = sentences.is_question(unit.text)
+    if message.role == "assistant" and not message.name and not asked and sentences.is_personal(unit.text):
+        text = quoted(trimmed(unit.text), who)  # its "I" is nobody's: what it writes may be a letter for the user
+    else:
+        text = told(trimmed(unit.text), who, whom, asked=asked)
     sources = [message.id]
     if unit.reply:
         text = f"{text} {quoted(unit.reply, lines[unit.line + 1].who)}"
         sources.append(lines[unit.line + 1].message.id)
-    return _Candidate(Statement(text, tuple(sources), message.at, weight), unit.concepts, (unit.line, unit.place))
+    place = (unit.line, unit.place)
+    answer = ((unit.line + 1, 0), (unit.line + 1, 1)) if unit.reply else ()
+    return _Candidate(Statement(text, tuple(sources), message.at, weight), unit.concepts, place, (place, *answer))
 
 
 def _remembered(old: Sequence[Statement]) -> Iterator[_Candidate]:
@@ -229,6 +236,7 @@ class _Choice:
     spent: int = 0
     taken: list[_Candidate] = field(default_factory=list)
     covered: set[str] = field(default_factory=set)
+    told: set[tuple[int, int]] = field(default_factory=set)
 
     def made(self) -> list[Statement]:
         left = self._fill()
@@ -252,6 +260,8 @@ class _Choice:
                 heappush(queue, (-value, at))
             elif value < WEIGHTS.floor * best and self.spent >= self.length.least:
                 break
+            elif self.told.intersection(one.tells):
+                continue  # as a question with its answer, or an answer with its question
             elif self.spent + sizes[at] <= self.length.most and self._fits(one.statement.at, one.statement.text):
                 self._take(one)
             else:
@@ -278,6 +288,7 @@ class _Choice:
     def _take(self, one: _Candidate) -> None:
         self.spent += self._cost(one.statement.at, one.statement.text)
         self.taken.append(one)
+        self.told.update(one.tells)
         self.covered |= one.concepts
 
     def _squeeze(self, left: Iterable[_Candidate]) -> None:

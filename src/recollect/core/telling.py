@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Final
 
+from recollect.core import speech
 from recollect.core.models import Message
 from recollect.core.sentences import ASKING, AUXILIARIES, IRREGULAR, PAST, VERBS, clause, third, tidy
-from recollect.core.times import load_zone
+from recollect.core.times import MONTHS, load_zone
 
-NAME_LIMIT: Final = 60  # characters of a speaker's name
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join(_MONTHS)})(?: [0-9]{{4}})?\] ")
+_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join(MONTHS)})(?: [0-9]{{4}})?\] ")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -97,7 +96,7 @@ class Days:
         if not self._told or day == last:
             return ""
         year = "" if last is not None and last.year == day.year else f" {day.year}"
-        return f"[{day.day} {_MONTHS[day.month - 1]}{year}] "
+        return f"[{day.day} {MONTHS[day.month - 1]}{year}] "
 
 
 def undated(text: str) -> str:
@@ -106,8 +105,8 @@ def undated(text: str) -> str:
 
 def speaker(message: Message) -> str:
     """The name, or who it is by the role."""
-    name = tidy(message.name or "")[:NAME_LIMIT].strip()
-    return name if name and name.lower() not in ("user", "assistant") else f"the {message.role}"
+    name = tidy(speech.speaker(message))
+    return name if name != message.role else f"the {message.role}"
 
 
 def trimmed(sentence: str) -> str:

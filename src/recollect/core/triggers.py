@@ -19,6 +19,7 @@ class TurnSize:
     tokens: int
     answers: int  # messages of the assistant
     day: date  # the local date on which it began
+    is_done: bool = True  # it ends with an answer, and no result of a tool is waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class NewDay:
     name: ClassVar[str] = "day"
 
     def due(self, now: Situation) -> int:
-        for place in range(len(now.turns), 0, -1):
+        for place in range(_finished(now.turns), 0, -1):
             if now.turns[place - 1].day < now.today:
                 return place
         return 0
@@ -123,7 +124,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class EveryAnswers:
-    """Document E: after every so many answers. A turn that has none yet stays."""
+    """Document E: after every so many answers. A turn that is not finished yet stays."""
 
     answers: int = 5
     name: ClassVar[str] = "answers"
@@ -131,7 +132,12 @@ class EveryAnswers:
     def due(self, now: Situation) -> int:
         if sum(turn.answers for turn in now.turns) < self.answers:
             return 0
-        return len(now.turns) if now.turns[-1].answers else len(now.turns) - 1
+        return _finished(now.turns)
+
+
+def _finished(turns: Sequence[TurnSize]) -> int:
+    """How many turns are over: all, or all but the newest."""
+    return len(turns) if turns and turns[-1].is_done else max(0, len(turns) - 1)
 
 
 def first_due(triggers: Sequence[Trigger], now: Situation) -> tuple[str, int]:

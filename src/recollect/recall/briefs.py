@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from weakref import WeakValueDictionary
 
 from recollect.core import analysis, ledger
 from recollect.core.brief import Brief, CorruptBrief
@@ -20,7 +21,8 @@ log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 64  # conversations
 LOOKED_AT: Final = 256  # messages that are not folded yet, in which entries are looked for
-INLINE: Final = 10_000  # characters that are read without a thread
+INLINE: Final = 1000  # characters and entries that are looked at without a thread
+MOST: Final = 200_000  # entries of all conversations together
 BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
 TOLD: Final = 3  # statements of a brief that a hit quotes
 
@@ -48,27 +50,56 @@ class LatestBriefs:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    async def latest(self, principal: Principal, conversation: str) -> tuple[Brief | None, tuple[str, ...]]:
+        """The newest brief alone, and names of what is wrong with it."""
+        async with self._alone(principal, conversation):
+            known, _, degraded = await self._current(principal, conversation)
+        return (None if known is None else known.brief), degraded
 
     async def get(self, principal: Principal, conversation: str) -> Remembered:
+        async with self._alone(principal, conversation):
+            known, last, degraded = await self._current(principal, conversation)
+            if known is None:
+                return Remembered()
+            if known.seen < last:
+                known = await self._with_news(principal, conversation, known, last)
+                self._keep(principal, conversation, known)
+        return Remembered(known.brief, known.entries, degraded)
+
+    def _alone(self, principal: Principal, conversation: str) -> asyncio.Lock:
+        """Many who ask at once are served by one reading."""
+        return self._locks.setdefault((principal.person, conversation), asyncio.Lock())
+
+    async def _current(self, principal: Principal, conversation: str) -> tuple[_Known | None, int, tuple[str, ...]]:
+        """What is known of a conversation, read anew if its brief or its log is another one; and its last seq."""
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
-            return Remembered()
-        place, mark = (principal.person, conversation), (standing.key, standing.mark)
-        known = self._known.get(place)
+            return None, 0, ()
+        mark = (standing.key, standing.mark)
         degraded: tuple[str, ...] = ()
-        if known is None or known.mark != mark:
+        known = self._known.get((principal.person, conversation))
+        if known is None or known.mark != mark or known.seen > standing.last_seq:
             brief, degraded = await self._read(principal, conversation, standing.version)
-            since = max(standing.through_seq if brief else 0, standing.last_seq - LOOKED_AT)
+            since = standing.through_seq if brief else 0
             known = _Known(mark, brief, brief.entries if brief else (), since)
-        if known.seen < standing.last_seq:
-            known = await self._with_news(principal, conversation, known, standing.last_seq)
-        self._known[place] = known
-        self._known.move_to_end(place)
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._keep(principal, conversation, known)
         if known.brief is not None and known.brief.degraded:
             degraded = (*degraded, "summarizer")
-        return Remembered(known.brief, known.entries, degraded)
+        return known, standing.last_seq, degraded
+
+    def _keep(self, principal: Principal, conversation: str, known: _Known) -> None:
+        place = (principal.person, conversation)
+        self._known[place] = known
+        self._known.move_to_end(place)
+        while len(self._known) > 1 and (
+            len(self._known) > REMEMBERED or sum(len(one.entries) for one in self._known.values()) > MOST
+        ):
+            self._known.popitem(last=False)
 
     async def _read(
         self, principal: Principal, conversation: str, version: int
@@ -83,13 +114,15 @@ class LatestBriefs:
 
     async def _with_news(self, principal: Principal, conversation: str, known: _Known, last: int) -> _Known:
         """What must not be lost is known before it is folded: rules read each new message once."""
-        messages = await self._store.page(principal, conversation, after=known.seen, limit=LOOKED_AT)
-        if sum(len(message.content) for message in messages) < INLINE:
-            found = extract(messages)
-        else:
-            found = await asyncio.to_thread(extract, messages)
-        seen = messages[-1].seq if messages else last
-        return replace(known, entries=ledger.merge(known.entries, found), seen=seen)
+        after = max(known.seen, last - LOOKED_AT)
+        messages = await self._store.page(principal, conversation, after=after, limit=LOOKED_AT)
+
+        def merged() -> list[Entry]:
+            return ledger.merge(known.entries, extract(messages))
+
+        size = sum(len(message.content) for message in messages)
+        entries = merged() if size + len(known.entries) < INLINE else await asyncio.to_thread(merged)
+        return replace(known, entries=entries, seen=messages[-1].seq if messages else last)
 
 
 def hits_of(brief: Brief | None, question: str) -> list[Hit]:

@@ -7,8 +7,8 @@ then the brief, which is made anew to fit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from recollect.core.brief import Brief
@@ -32,7 +32,8 @@ SMALL_SHARE: Final = 0.9  # of what system prompt and question leave, for recall
 SMALL_DATA: Final = 0.04  # of it for the ledger, and none for the narrative
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
-FRAME: Final = 40  # tokens of the fence itself, about
+WORTH_GROWING: Final = 60  # tokens that are free
+LEAST_LINE: Final = 4  # tokens that an entry has at least
 LEFT_OUT: Final = 20  # things left out that `explain` names, of each kind
 
 
@@ -98,7 +99,7 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
     memory = Memory(
         given.items, brief.lines, conversation=given.conversation, zone=given.zone, tokenizer=tokenizer, count=count
     )
-    tail = _filled(given, room, memory, budget=budget, share=share, limits=limits, tokenizer=tokenizer, count=count)
+    tail, brief = _filled(given, room, memory, brief, budget, share, limits, tokenizer, count)
     brief.explain(draft, count)
     if memory.chosen:
         named = [_named(item, given) for item in memory.chosen]
@@ -111,7 +112,7 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
         "the newest turns, word for word",
         [{"message_id": message.id, "seq": message.seq} for message in tail.whole],
     )
-    draft.left_out += _outside(given, tail, memory.chosen, limits.turns)
+    draft.left_out += _outside(given, tail, memory.chosen, limits.turns, given.covered if brief.statements else 0)
     draft.part("question", asked, "what is asked now")
     fenced = [] if memory.is_empty else [memory.message()]
     messages = [*head, *fenced, *tail.messages, question]
@@ -133,14 +134,14 @@ def _filled(
     given: Ingredients,
     room: Room,
     memory: Memory,
-    *,
+    brief: _Brief,
     budget: int,
     share: int,
     limits: Limits,
     tokenizer: Tokenizer,
     count: Count,
-) -> Tail:
-    """The tail; the memory is filled with quotes beside it."""
+) -> tuple[Tail, _Brief]:
+    """The tail, and what the brief tells beside it; the memory is filled with quotes."""
     takes_all = budget <= SMALL and limits.recall >= DEFAULT_RECALL  # what the tail left is free
     base = memory.tokens  # of the brief
     turns = limits.turns if budget > SMALL else 1
@@ -151,7 +152,8 @@ def _filled(
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
 
-    tail = newest(Room(room.left - share - (0 if takes_all else base)))
+    told = base if not takes_all else max(0, base - _frame(count))  # small: at the tail's expense, not at recall's
+    tail = newest(Room(room.left - share - told))
     room.take(tail.tokens(count))
     memory.leave_out(tail.whole)
     memory.fill(most())
@@ -160,14 +162,49 @@ def _filled(
         room.left += tail.tokens(count)
         tail = newest(Room(room.left))
         room.take(tail.tokens(count))
+    if budget <= SMALL:
+        brief = _grown(given, brief, memory, room, limits, tokenizer, count)
     if not tail.is_cut:
         quoted = {item.message.seq for item in memory.chosen if item.message.conversation == given.conversation}
-        tail = with_older(given.newest, tail, room, quoted=quoted, covered=given.covered, count=count)
+        covered = given.covered if brief.statements else 0
+        tail = with_older(given.newest, tail, room, quoted=quoted, covered=covered, count=count)
     room.left += memory.tokens
-    if memory.leave_out(tail.whole):  # nothing is said twice
+    brief = brief.without({message.seq for message in tail.whole})  # nothing is said twice
+    memory.before = brief.lines
+    if memory.leave_out(tail.whole):
         memory.fill(most())
     room.take(memory.tokens)
-    return tail
+    return tail, brief
+
+
+def _grown(
+    given: Ingredients,
+    brief: _Brief,
+    memory: Memory,
+    room: Room,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    count: Count,
+) -> _Brief:
+    """In a small budget the brief gets what evidence leaves free."""
+    before = memory.tokens
+    cap = min(limits.brief, brief.tokens(count) + room.left)
+    if room.left < WORTH_GROWING:
+        return brief
+    ranked = important.weigh(given.entries, given.question, given.liked, given.zone)
+    larger = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
+    if given.brief is not None:
+        larger = _with_narrative(given.brief, larger, cap, given.zone, tokenizer, count)
+    memory.before = larger.lines
+    if not room.take(memory.tokens - before):
+        memory.before = brief.lines
+        return brief
+    return larger
+
+
+def _frame(count: Count) -> int:
+    """Tokens of the fence itself."""
+    return count({"role": "user", "content": fence.fenced([])})
 
 
 def as_text(
@@ -226,6 +263,10 @@ class _Brief:
     def lines(self) -> list[str]:
         return important.lines(self.data, self.statements)
 
+    def without(self, seqs: Collection[int]) -> _Brief:
+        """Without entries of these messages."""
+        return replace(self, data=[one for one in self.data if one.entry.seq not in seqs])
+
     def tokens(self, count: Count) -> int:
         return count({"role": "user", "content": fence.fenced(self.lines)}) if self.lines else 0
 
@@ -237,7 +278,10 @@ class _Brief:
         if self.statements:
             items = [_statement(one) for one in self.statements]
             draft.part("summary", self.tokens(count) - alone, "what came before the newest turns", items)
-        draft.left_out += [_entry(one) | {"reason": "less relevant"} for one in self.data_left_out[:LEFT_OUT]]
+        draft.left_out += [
+            _entry(one) | {"reason": "no room" if one.worth >= important.WORTH_TELLING else "less relevant"}
+            for one in self.data_left_out[:LEFT_OUT]
+        ]
         if self.statements_left_out:
             reason = f"the summary was made shorter by {self.statements_left_out} statements"
             draft.left_out.append({"kind": "summary", "reason": reason})
@@ -263,25 +307,22 @@ def _brief(
 ) -> _Brief:
     """Entries by relevance, then as much of the narrative as fits."""
     turns = turns_of(given.newest)
-    shown = turns[-1:] if budget <= SMALL else turns[-limits.turns :]
-    told = {message.seq for turn in shown for message in turn}  # by the tail
-    ranked = important.weigh(
-        [one for one in given.entries if one.seq not in told], given.question, given.liked, given.zone
-    )
+    ranked = important.weigh(given.entries, given.question, given.liked, given.zone)
     if budget <= SMALL:
         cap = min(int(left * SMALL_DATA), limits.brief)
-        return _with_entries(ranked, cap, important.WORTH_A_LITTLE_ROOM, tokenizer)
+        standing = [one for one in ranked if one.always_matters]  # the rest is better told by quotes
+        return _with_entries(standing, cap, important.WORTH_TELLING, tokenizer)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
     data = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
-    return data if given.brief is None else _with_narrative(given.brief, data, cap, tokenizer, count)
+    return data if given.brief is None else _with_narrative(given.brief, data, cap, given.zone, tokenizer, count)
 
 
-def _with_narrative(brief: Brief, data: _Brief, cap: int, tokenizer: Tokenizer, count: Count) -> _Brief:
+def _with_narrative(brief: Brief, data: _Brief, cap: int, zone: str, tokenizer: Tokenizer, count: Count) -> _Brief:
     """As much of the narrative as the entries leave room for."""
     heading = tokenizer.count("\n".join(fence.background("")))
-    rest = cap - heading - (data.tokens(count) if data.lines else FRAME)
-    statements = important.fitting(brief, rest, tokenizer.count)
+    rest = cap - heading - (data.tokens(count) if data.lines else _frame(count))
+    statements = important.fitting(brief, rest, tokenizer.count, zone)
     while True:
         left_out = len(brief.statements) - len(statements)
         found = _Brief(data.data, statements, data.data_left_out, left_out)
@@ -295,8 +336,9 @@ def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: T
     left = cap - tokenizer.count(fence.DATA + "\n")
     data, others = [], []
     for one in ranked:
-        tokens = tokenizer.count(fence.bullet(one.text) + "\n")
-        if one.worth >= worth and tokens <= left:
+        fits = one.worth >= worth and left >= LEAST_LINE
+        tokens = tokenizer.count(fence.bullet(one.text) + "\n") if fits else 0
+        if fits and tokens <= left:
             left -= tokens
             data.append(one)
         else:
@@ -307,7 +349,7 @@ def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: T
 # What was left out.
 
 
-def _outside(given: Ingredients, tail: Tail, chosen: Sequence[Item], turns: int) -> list[JsonObject]:
+def _outside(given: Ingredients, tail: Tail, chosen: Sequence[Item], turns: int, covered: int) -> list[JsonObject]:
     """Messages of the newest turns that are not in the prompt, and where they can be found."""
     inside = {message.seq for message in tail.whole}
     inside |= {item.message.seq for item in chosen if item.message.conversation == given.conversation}
@@ -319,7 +361,7 @@ def _outside(given: Ingredients, tail: Tail, chosen: Sequence[Item], turns: int)
             "message_id": message.id,
             "seq": message.seq,
             "kind": "turn",
-            "reason": "no room; in the brief" if message.seq <= given.covered else "no room; recall finds it",
+            "reason": "no room; in the brief" if message.seq <= covered else "no room; recall finds it",
         }
         for message in wanted[-LEFT_OUT:]
     ]

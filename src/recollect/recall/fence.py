@@ -13,6 +13,7 @@ from datetime import date
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from recollect.core import speech, times
 from recollect.core.models import ROLES, Message
 
 OPEN: Final = "<memory>"
@@ -25,15 +26,14 @@ RECALLED: Final = "[EARLIER MESSAGES]"
 RECENT: Final = "[RECENT MESSAGES]"
 _SECTIONS: Final = {DATA: "data", SUMMARY: "summary", RECALLED: "recall"}
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _TAG: Final = r"\s*/?\s*memory"
 _QUOTE: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
 _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
+_BREAK: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # what may look like the end of a line
 # What our lines begin with. A blank before it says that it is not ours; one of several blanks was added by us.
 _OURS: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
-_LIKE_OURS: Final = re.compile(rf"^(?= *(?:{_OURS.pattern}))", re.MULTILINE)
-_LIKE_OURS_INDENTED: Final = re.compile(rf"^ (?= *(?:{_OURS.pattern}))", re.MULTILINE)
-_BREAK: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # what may look like the end of a line
+_LIKE_OURS: Final = re.compile(rf"(?<=[{_BREAK}])(?= *(?:{_OURS.pattern}))")
+_INDENTED: Final = re.compile(rf"(?<=[{_BREAK}]) (?= *(?:{_OURS.pattern}))")
 _ROLE_LINE: Final = re.compile(rf"(?<=[{_BREAK}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE)
 
 
@@ -53,14 +53,16 @@ def in_turn(text: str) -> str:
 
 def _indented(text: str) -> str:
     """Stored text that begins behind something of ours."""
-    first, newline, others = quoted(text).partition("\n")
-    return first + newline + _LIKE_OURS.sub(" ", others)
+    return _LIKE_OURS.sub(" ", quoted(text))
+
+
+def _stored(text: str) -> str:
+    return unquoted(_INDENTED.sub("", text))
 
 
 def speaker(message: Message) -> str:
-    """Who said it, on one line, without signs of our own; what was imported, or came from a tool, is named so."""
-    name = " ".join((message.name or "").replace(":", " ").split())[:60].strip(" [-<…")
-    shown = name if name and name.lower() not in ROLES else message.role
+    """Who said it; what was imported is named so."""
+    shown = speech.speaker(message)
     return f"{shown} (imported)" if message.source == "imported" else shown
 
 
@@ -74,7 +76,7 @@ class Heading:
     def text(self, year: int | None) -> str:
         """The year is told when it is another one than above: headings are many, and tokens are dear."""
         told = "" if year == self.day.year else f" {self.day.year}"
-        return f"[{_DAYS[self.day.weekday()]} {self.day.day} {MONTHS[self.day.month - 1]}{told}{self.where}]"
+        return f"[{_DAYS[self.day.weekday()]} {self.day.day} {times.MONTHS[self.day.month - 1]}{told}{self.where}]"
 
 
 def line(message: Message, text: str) -> str:
@@ -122,16 +124,16 @@ def parse(block: str) -> list[Read]:
         if _OURS.match(one) or not joined:
             joined.append(one)
         else:
-            joined[-1] += f"\n{_LIKE_OURS_INDENTED.sub('', one)}"
+            joined[-1] += f"\n{one}"
     part, found = "recall", list[Read]()
     for one in joined:
         if one in _SECTIONS:
             part = _SECTIONS[one]
         elif part == "summary" and one.startswith(f"{BACKGROUND} "):
-            found.append(Read(part, "", unquoted(one[len(BACKGROUND) + 1 :])))
+            found.append(Read(part, "", _stored(one[len(BACKGROUND) + 1 :])))
         elif one.startswith("- ") and part == "data":
-            found.append(Read(part, "", unquoted(one[2:])))
+            found.append(Read(part, "", _stored(one[2:])))
         elif not one.startswith("["):
             who, _, said = one.partition(": ")
-            found.append(Read(part, unquoted(who), unquoted(said)))
+            found.append(Read(part, unquoted(who), _stored(said)))
     return found

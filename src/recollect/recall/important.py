@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from recollect.core import analysis, ledger
+from recollect.core import analysis, ledger, times
 from recollect.core.brief import Brief
 from recollect.core.ledger import Entry
 from recollect.core.summarise import Length, Statement, narrative, summarise
@@ -44,7 +44,6 @@ _RELATIVE: Final = re.compile(
     re.IGNORECASE,
 )
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
-WORTH_A_LITTLE_ROOM: Final = 1.3  # what it takes in a small budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,10 @@ class Worthy:
     worth: float
     text: str
 
+    @property
+    def always_matters(self) -> bool:
+        return self.entry.slot in STANDING and self.entry.trust == "typed"
+
 
 def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float], zone: str) -> list[Worthy]:
     """The entries that hold, best first. `liked` gives 0 to 1 for the seq of a message, by how well recall liked it."""
@@ -64,7 +67,7 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
     found = []
     for place, entry in enumerate(held):
         worth = _WORTH[entry.kind] + _FRESH * (place + 1) / len(held)
-        before = ended.get(_slot(entry), "") if entry.single else ""
+        before = ended.get(ledger.slot_of(entry), "") if entry.single else ""
         worth += _CHANGED * bool(before)
         if entry.slot in STANDING and entry.trust == "typed":
             worth += _ALWAYS
@@ -76,13 +79,9 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
     return sorted(found, key=lambda one: -one.worth)
 
 
-def _slot(entry: Entry) -> tuple[str, str, str]:
-    return entry.kind, entry.subject, entry.slot
-
-
 def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
     """The last value of each slot that another one replaced."""
-    return {_slot(entry): entry.value for entry in entries if not entry.holds}
+    return {ledger.slot_of(entry): entry.value for entry in entries if not entry.holds}
 
 
 def told(entry: Entry, before: str, zone: str) -> str:
@@ -90,7 +89,7 @@ def told(entry: Entry, before: str, zone: str) -> str:
     text = " ".join(ledger.told(entry).split())
     if _RELATIVE.search(text):
         day = entry.at.astimezone(ZoneInfo(zone)).date()
-        text += f" (said {day.day} {fence.MONTHS[day.month - 1]} {day.year})"
+        text += f" (said {day.day} {times.MONTHS[day.month - 1]} {day.year})"
     if before:
         text += f" (before: {' '.join(before.split())})"
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
@@ -98,11 +97,11 @@ def told(entry: Entry, before: str, zone: str) -> str:
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
 
 
-def fitting(brief: Brief, most: int, count: Callable[[str], int]) -> list[Statement]:
+def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> list[Statement]:
     """The narrative's statements, all of them or those that a shorter one has: made anew to fit, not cut off."""
     if count(narrative(brief.statements)) <= most:
         return list(brief.statements)
-    return summarise([], old=brief.statements, length=Length(0, most, count)) if most > 0 else []
+    return summarise([], old=brief.statements, length=Length(0, most, count), zone=zone) if most > 0 else []
 
 
 def lines(chosen: Sequence[Worthy], statements: Sequence[Statement]) -> list[str]:

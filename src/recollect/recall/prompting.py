@@ -20,6 +20,7 @@ from recollect.settings import Settings
 from recollect.sql.store import SqlStore
 
 INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
+ENTRY: Final = 200  # characters that take as long as one entry of the ledger
 NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
 CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
 TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
@@ -62,6 +63,7 @@ class Prompting:
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         settled = (remembered, settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
+        size += ENTRY * len(remembered.entries)
         if size < INLINE_SIZE:
             context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
         else:

@@ -33,7 +33,7 @@ class Memory:
     ) -> None:
         self._conversation, self._zone = conversation, zone
         self._tokenizer, self._count = tokenizer, count
-        self._before = before
+        self.before = before
         self._headings: set[fence.Heading] = set()
         self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
         self.chosen: list[Item] = []
@@ -41,12 +41,12 @@ class Memory:
 
     def message(self) -> JsonObject:
         quotes = self._told()
-        between = [fence.RECALLED] if quotes and self._before else []
-        return {"role": "user", "content": fence.fenced([*self._before, *between, *quotes])}
+        between = [fence.RECALLED] if quotes and self.before else []
+        return {"role": "user", "content": fence.fenced([*self.before, *between, *quotes])}
 
     @property
     def is_empty(self) -> bool:
-        return not (self.chosen or self._before)
+        return not (self.chosen or self.before)
 
     @property
     def tokens(self) -> int:

@@ -133,13 +133,16 @@ class Recaller:
         most = limit if budget is None else min(limit, WITHIN)
         found = await self.find(principal, text, conversation=conversation, at=at, since=since, until=until, most=most)
         hits = await self._hits(principal, found, most)
-        if conversation is not None and limit:
-            hits += hits_of((await self.briefs.get(principal, conversation)).brief, text)
+        degraded = found.degraded
+        if conversation is not None and limit and since is None and until is None:
+            brief, missing = await self.briefs.latest(principal, conversation)
+            hits += hits_of(brief, text)
+            degraded = (*degraded, *missing)
         used = None
         if budget is not None and count is not None:
             hits, used = _within(hits, budget, count)
         found.watch.lap("fetch")
-        return Recalled(tuple(hits), self.metrics(found, hits, conversation, used), found.degraded)
+        return Recalled(tuple(hits), self.metrics(found, hits, conversation, used), degraded)
 
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime

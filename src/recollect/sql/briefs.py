@@ -37,7 +37,7 @@ class Standing:
     through_seq: int
     messages: int
     tokens: int
-    mark: tuple[int, ...]
+    mark: tuple[object, ...]
 
 
 class Briefs:
@@ -53,7 +53,7 @@ class Briefs:
 
         def job(tx: Transaction) -> tuple[Row, list[Row]] | None:
             asked = {"person": principal.person, "conversation": conversation}
-            row = tx.one("get_brief", **asked, version=NEWEST if version is None else version)
+            row = tx.one("get_brief", **asked, version=NEWEST if version is None else min(version, NEWEST))
             if row is None or (version is not None and row["version"] != version):
                 return None
             return row, tx.all("brief_entries", key=row["key"], version=row["version"])
@@ -66,10 +66,10 @@ class Briefs:
         rows = await self._read(lambda tx: tx.all("brief_versions", person=principal.person, conversation=conversation))
         return [row | {"created_at": times.from_micros(row["created_at"])} for row in rows]
 
-    async def sizes(self, principal: Principal, conversation: str, *, after: int) -> list[Row]:
+    async def sizes(self, principal: Principal, conversation: str, *, after: int, limit: int = NEWEST) -> list[Row]:
         """Role, time and tokens of the messages above a place; of one that is not counted yet its fields too."""
         scope = {"person": principal.person, "conversation": conversation}
-        return await self._read(lambda tx: tx.all("message_sizes", **scope, after=after))
+        return await self._read(lambda tx: tx.all("message_sizes", **scope, after=after, limit=limit))
 
     async def messages(self, principal: Principal, conversation: str, *, after: int, through: int) -> list[Message]:
         scope = {"person": principal.person, "conversation": conversation}
@@ -160,7 +160,7 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
 
 def _standing(row: Row) -> Standing:
     version, through = row["version"] or 0, row["through_seq"] or 0
-    mark = (version, through, row["created_at"] or 0, row["erased"], row["generation"])
+    mark = (version, through, row["created_at"] or 0, row["erased"], row["generation"], row["epoch"])
     return Standing(
         row["key"], row["zone"], row["last_seq"], version, through, row["messages"] or 0, row["tokens"] or 0, mark
     )

@@ -309,6 +309,7 @@ DELETE FROM recalls WHERE at < :before;
 
 -- name: brief_standing
 SELECT c.key, c.zone, c.last_seq, c.last_seq - c.messages AS erased, c.generation,
+       (SELECT value FROM settings WHERE person = '' AND name = 'epoch') AS epoch,
        b.version, b.through_seq, b.messages, b.tokens, b.created_at
 FROM conversations c LEFT JOIN briefs b ON b.conversation_key = c.key
 WHERE c.person = :person AND c.name = :conversation ORDER BY b.version DESC LIMIT 1;
@@ -329,13 +330,13 @@ SELECT number, entry, ended_version, ended_at FROM brief_entries
 WHERE conversation_key = :key AND version <= :version ORDER BY number;
 
 -- name: message_sizes
-SELECT m.seq, m.role, m.at, t.tokens,
+SELECT m.seq, m.role, m.at, t.tokens, CASE WHEN m.tool_calls IS NULL THEN 0 ELSE 1 END AS calls,
        CASE WHEN t.tokens IS NULL THEN m.content END AS content,
        CASE WHEN t.tokens IS NULL THEN m.name END AS name,
        CASE WHEN t.tokens IS NULL THEN m.tool_calls END AS tool_calls
 FROM conversations c JOIN messages m ON m.conversation_key = c.key
 LEFT JOIN message_tokens t ON t.message_key = m.key
-WHERE c.person = :person AND c.name = :conversation AND m.seq > :after ORDER BY m.seq;
+WHERE c.person = :person AND c.name = :conversation AND m.seq > :after ORDER BY m.seq LIMIT :limit;
 
 -- name: count_messages
 SELECT count(*) AS n FROM messages WHERE conversation_key = :key AND seq > :after AND seq <= :through;

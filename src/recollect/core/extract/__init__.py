@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Final
 
+from recollect.core import speech
 from recollect.core.extract import arabic, english
 from recollect.core.extract.names import names
 from recollect.core.extract.rules import Finding
 from recollect.core.extract.sources import sources
 from recollect.core.extract.structure import structure
 from recollect.core.extract.texts import Sentence, sentences
-from recollect.core.ledger import STRUCTURE, Entry
+from recollect.core.ledger import FACT, PREFERENCE, STRUCTURE, Entry
 from recollect.core.models import Message
 
 MOST: Final = 64  # entries of one message
@@ -36,7 +37,7 @@ _JOKE: Final = re.compile(
 )
 
 
-def extract(messages: Sequence[Message], *, zone: str = "UTC") -> list[Entry]:
+def extract(messages: Sequence[Message]) -> list[Entry]:
     """The entries of a stretch of a conversation, in the order of its messages."""
     return [entry for message in messages for entry in _entries(message)]
 
@@ -49,9 +50,9 @@ def _entries(message: Message) -> list[Entry]:
     for finding in _findings(message.content, person):
         entry = Entry(
             kind=finding.kind,
-            subject=message.name or message.role,
+            subject=speech.speaker(message),
             slot=finding.slot[:60],
-            value=finding.value[:TEXT],
+            value=_value(finding)[:TEXT],
             text=finding.text[:TEXT],
             sources=(message.id,),
             seq=message.seq,
@@ -66,9 +67,17 @@ def _entries(message: Message) -> list[Entry]:
     return list(found.values())
 
 
+def _value(finding: Finding) -> str:
+    """Its heart; where the text denies, all of it: "use ORMs" is not what was said by "do not use ORMs"."""
+    if finding.ends or finding.kind not in (PREFERENCE, FACT) or finding.slot.startswith("dislike"):
+        return finding.value
+    denied = speech.denies(finding.text) and not speech.denies(finding.value)
+    return finding.text if denied else finding.value
+
+
 def _findings(text: str, person: bool) -> Iterator[Finding]:
     yield from sources(text)
-    told = sentences(text)
+    told = sentences(speech.own_words(text))
     if not person:
         for sentence in told:
             yield from _language(sentence.text).agreed(sentence.text)

@@ -28,6 +28,12 @@ fact | budget | one sum | budget {v}
     | has been| was)(?: now| (?:raised|increased|cut|reduced|changed|lowered) to| around| about| set at| up to
     | roughly){0,2}|(?:we|I) (?:now )?have (?:a )?(?:total )?budget of|(?:we|I) can spend (?:up to|at most|around)
     |budget:)_
+fact | budget | one sum | budget {v}
+    (?:let's |please |we can |we should )?(?:raise|increase|lower|cut|reduce|change|set|make|bump|drop|bring)
+    (?: the| our| my| that)? (?:total |overall )?budget(?: up| down)?(?: to| at)?_
+fact | deadline | one | deadline {v}
+    (?:let's |please |we can |we should )?(?:push|move|postpone|extend|shift|change|set|bring) (?:the|our|my)
+    (?:[\w-]+ )?deadline(?: back| forward)? (?:to|until)_
 fact | deadline | one | deadline {v}
     (?:MY (?:new |final |submission |project )?deadline(?: for [\w' -]{1,40}?)?(?: is|:| has been| was| got| moved)
     (?: now| (?:moved|pushed|extended|changed|postponed)(?: back)?(?: to)?| to| on){0,2}|(?:final |new )?deadline:
@@ -110,6 +116,9 @@ question | open | clause
 """
 # Decisions and plans.
 CHOICES: Final = r"""
+decision | | clause
+    (?:let's |please |we(?:'ll| will)? |I(?:'ll| will)? )?(?:switch|migrate|change)(?:ed|d)? (?:the|our|my|from)
+    (?:[\w.+#-]+ ){1,3}to (?=(?-i:[A-Z]))
 decision | | clause
     (?:we|I|my \w+ and I|the (?:\w+ )?(?:team|board|committee|client|council|ministry|management|company|government
     |cabinet|department|director|minister|boss|manager|parliament|jury))(?:'ve| have
