@@ -20,7 +20,7 @@ _BORROWED: Final = re.compile(
     r"\b(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the |some )?(?:[\w-]+ ){0,2}(?:story|poem"
     r"|scene|dialogue|song|lyrics|screenplay|monologue|letter|speech|joke|e-?mail|essay|bio|character|post|article|review)\b"
     r"|\b(?:summari[sz]e|translate|proofread|paraphrase|rewrite|reword|edit|correct|analy[sz]e|explain|improve|shorten)"
-    r" (?:this|these|the following|my|the)?\b[^\n]{0,60}(?:[:\n]|[\"'“«])"
+    r" (?:this|these|the following|my|the)?\b[^\n]{0,60}?(?:[:\n]|[\"'“«])"
     r"|\b(?:here(?:'s| is| are)|this is|i (?:got|received|found)) [^\n]{0,60}(?:e-?mail|letter|article|text|message"
     r"|post|quote|excerpt|lyrics|transcript|log)\b[^\n]{0,40}:"
     r"|(?:اكتب|أكتب|لخص|ترجم|صحح)(?: لي)? [^\n]{0,40}[:\n]",
