@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -72,11 +73,16 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
         if entry.slot in STANDING and entry.trust == "typed":
             worth += _ALWAYS
         if asked:
-            words = set(analysis.words(f"{entry.slot} {entry.text} {entry.value}"))
-            worth += _ASKED * len(asked & words) / len(asked)
+            worth += _ASKED * len(asked & _words(f"{entry.slot} {entry.text} {entry.value}")) / len(asked)
         worth += _LIKED * liked(entry.seq)
         found.append(Worthy(entry, worth, told(entry, before, zone)))
     return sorted(found, key=lambda one: -one.worth)
+
+
+@lru_cache(maxsize=1 << 15)
+def _words(text: str) -> frozenset[str]:
+    """The same entries are asked again and again."""
+    return frozenset(analysis.words(text))
 
 
 def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:

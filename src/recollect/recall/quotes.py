@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -13,6 +14,12 @@ from recollect.recall.packing import Item, pack
 from recollect.recall.tail import Count
 
 ROUNDS: Final = 3  # of filling what estimates left free
+
+
+@lru_cache(maxsize=1 << 13)
+def _tokens(count: Callable[[str], int], text: str) -> int:
+    """The same passages are weighed for one question after another."""
+    return count(text)
 
 
 class Memory:
@@ -87,9 +94,11 @@ class Memory:
     def _cost(self, item: Item) -> int:
         place, heading = (item.index, item.place), self._heading(item)
         if place not in self._lines:
-            self._lines[place] = self._tokenizer.count(fence.line(item.message, item.text) + "\n")
+            self._lines[place] = _tokens(self._tokenizer.count, fence.line(item.message, item.text) + "\n")
         told = heading in self._headings
-        return self._lines[place] + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
+        return self._lines[place] + (
+            0 if told else _tokens(self._tokenizer.count, heading.text(heading.day.year) + "\n")
+        )
 
     def _take(self, item: Item) -> None:
         self.chosen.append(item)
