@@ -28,8 +28,9 @@ from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, w
 log = logging.getLogger(__name__)
 
 SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
-SMALL_SHARE: Final = 0.9  # of what system prompt and question leave, for recall in a small budget
-SMALL_DATA: Final = 0.04  # of it for the ledger, and none for the narrative
+SMALL_SHARE: Final = 0.93  # of what system prompt and question leave, for recall in a small budget
+SMALL_DATA: Final = 0.04  # of it for what always matters,
+SMALL_DATA_MOST: Final = 40  # but no more tokens than these; the rest of the brief gets what is free
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
 WORTH_GROWING: Final = 60  # tokens that are free
@@ -309,8 +310,9 @@ def _brief(
     turns = turns_of(given.newest)
     ranked = important.weigh(given.entries, given.question, given.liked, given.zone)
     if budget <= SMALL:
-        cap = min(int(left * SMALL_DATA), limits.brief)
-        standing = [one for one in ranked if one.always_matters]  # the rest is better told by quotes
+        cap = min(int(left * SMALL_DATA), SMALL_DATA_MOST, limits.brief)
+        obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
+        standing = [one for one in ranked if one.always_matters and (obeys or one.entry.slot not in important.ORDERS)]
         return _with_entries(standing, cap, important.WORTH_TELLING, tokenizer)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))

@@ -30,7 +30,8 @@ _WORTH: Final = {
     ledger.URL: 0.3,
 }
 # Slots that matter whatever is asked.
-STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability", "instruction", "answer style"))
+ORDERS: Final = frozenset(("instruction", "answer style"))  # to an assistant
+STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability")) | ORDERS
 _ALWAYS: Final = 1.0
 _ASKED: Final = 1.0  # what it is worth that all words of the question stand in an entry,
 _LIKED: Final = 0.5  # and that its message is the best that recall found
