@@ -28,8 +28,9 @@ from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, w
 log = logging.getLogger(__name__)
 
 SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
-SMALL_SHARE: Final = 0.93  # of what system prompt and question leave, for recall in a small budget
-SMALL_DATA: Final = 0.04  # of it for what always matters,
+SMALL_TAIL: Final = 0.07  # of what system prompt and question leave is kept for the tail in a small budget,
+SMALL_TAIL_MOST: Final = 100  # but no more tokens than these, unless recall leaves more
+SMALL_DATA: Final = 0.04  # and so much of it for what always matters,
 SMALL_DATA_MOST: Final = 40  # but no more tokens than these; the rest of the brief gets what is free
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
@@ -244,7 +245,7 @@ def _question(given: Ingredients, room: Room, tokenizer: Tokenizer, count: Count
 def _recall_share(budget: int, left: int, recall_budget: int) -> int:
     if budget > SMALL:
         return min(recall_budget, left)
-    most = int(left * SMALL_SHARE)
+    most = left - min(int(left * SMALL_TAIL), SMALL_TAIL_MOST)
     return most if recall_budget >= DEFAULT_RECALL else min(most, recall_budget)
 
 
