@@ -4,7 +4,8 @@
 
 Prompts: tokens of the context against the whole history, and the evidence kept at 500, 1,000, 2,000 and 3,000 tokens.
 Survival: the share of questions whose evidence or answer still stands in the brief and the tail, without any recall;
-beside it, summaries of the same length by lead, TextRank, LexRank and LSA in place of the brief.
+beside it, summaries of the same length by lead, TextRank, LexRank and LSA in place of the brief. Evidence stands there
+if some line (a message, a statement, an entry) has three quarters of its telling words.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bench import data, summaries
 from bench.adapter import Adapter
 from bench.cache import CachedEmbedder
 from bench.chart import lines
-from bench.figures import Figures, mean, of_prompt, plain, stands_in, telling
+from bench.figures import Figures, mean, of_prompt, plain, telling
 from bench.recall import CACHE, shown
 from recollect import Brief, Memory
 from recollect.core import ledger
@@ -35,6 +36,7 @@ from recollect.providers.tokenizer import count_tokens
 
 BUDGETS: Final = (500, 1000, 2000, 3000)
 TURNS: Final = 3  # of the tail
+TOLD: Final = 0.75  # of the telling words of a message, to say that it is told
 LINE: Final = 1000  # characters of a message that other summarisers get: they compare every line with every other
 NAMES: Final = {"locomo": "LoCoMo", "lme_pool": "LongMemEval", "beam_100k": "BEAM"}
 
@@ -49,7 +51,9 @@ class Outcome:
     brief_tokens: list[int] = field(default_factory=list)
 
 
-def evaluate(conversations: Sequence[data.Conversation], embedder: CachedEmbedder, *, survival: bool) -> Outcome:
+def evaluate(
+    conversations: Sequence[data.Conversation], embedder: CachedEmbedder, *, prompts: bool, survival: bool
+) -> Outcome:
     outcome, adapter = Outcome(), Adapter(embedder)
     for conversation in conversations:
         adapter.add(conversation.id, conversation.messages)
@@ -57,7 +61,7 @@ def evaluate(conversations: Sequence[data.Conversation], embedder: CachedEmbedde
         whole = sum(int(count_tokens(text)) for text in texts.values())
         outcome.history.append(whole)
         questions = [one for one in conversation.questions if one.category not in data.APART]
-        for question in questions:
+        for question in questions if prompts else ():
             outcome.prompts.append(prompt_figures(adapter.memory, conversation.id, question, texts, whole))
         if survival:
             note_survival(outcome, adapter.memory, conversation.id, questions, texts)
@@ -108,7 +112,7 @@ def note_survival(
 def whole_brief(brief: Brief) -> str:
     """Narrative and ledger, all of it."""
     held = dict.fromkeys(ledger.told(entry) for entry in brief.entries if entry.holds and entry.kind != ledger.ENTITY)
-    return "\n".join((brief.narrative, *held))
+    return "\n".join((*(statement.text for statement in brief.statements), *held))
 
 
 def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
@@ -136,15 +140,22 @@ def within(texts: Sequence[str], tokens: int) -> str:
 
 def survives(text: str, question: data.Question, texts: Mapping[str, str]) -> Figures:
     """Whether a question can still be answered: all its evidence stands there, or its answer; and what of its words."""
-    flat, words = plain(text), telling(text)
+    lines = [telling(line) for line in text.split("\n")]
     evidence = [texts[one] for one in question.evidence]
     needed = telling(question.answer) & set().union(*map(telling, evidence)) if evidence else set()
     answer = plain(question.answer)
-    stands = all(stands_in(plain(one), flat) for one in evidence) if evidence else False
-    found = {"survives": float(stands or (bool(answer) and f" {answer} " in f" {flat} "))}
+    found = {
+        "evidence": float(bool(evidence) and all(is_told(telling(one), lines) for one in evidence)),
+        "answer": float(bool(answer) and f" {answer} " in f" {plain(text)} "),
+    }
+    found["survives"] = max(found.values())
     if needed:
-        found["words"] = len(needed & words) / len(needed)
+        found["words"] = len(needed & set().union(*lines)) / len(needed)
     return found
+
+
+def is_told(words: set[str], lines: Sequence[set[str]]) -> bool:
+    return any(len(words & line) >= TOLD * len(words) for line in lines) if words else False
 
 
 # Showing it.
@@ -173,7 +184,7 @@ def prompts_table(outcomes: Mapping[str, Outcome]) -> Table:
 
 def survival_table(outcomes: Mapping[str, Outcome]) -> Table:
     table = Table(title="survival: questions answerable from brief and tail alone", title_justify="left")
-    for column in ("set", "instead of the brief", "tokens", "survive", "answer's words"):
+    for column in ("set", "instead of the brief", "tokens", "evidence", "answer", "either", "answer's words"):
         table.add_column(column, justify="left" if column in ("set", "instead of the brief") else "right")
     for name, outcome in outcomes.items():
         if not outcome.survival:
@@ -181,7 +192,8 @@ def survival_table(outcomes: Mapping[str, Outcome]) -> Table:
         length = sum(outcome.brief_tokens) / len(outcome.brief_tokens)
         for place, (method, rows) in enumerate(outcome.survival.items()):
             head = NAMES.get(name, name) if not place else ""
-            table.add_row(head, method, f"{length:,.0f}", shown(mean(rows, "survives")), shown(mean(rows, "words")))
+            figures = (shown(mean(rows, name)) for name in ("evidence", "answer", "survives", "words"))
+            table.add_row(head, method, f"{length:,.0f}", *figures)
         table.add_section()
     return table
 
@@ -200,6 +212,7 @@ def main() -> int:
     reader.add_argument("--sets", nargs="+", default=list(data.SETS), metavar="SET")
     reader.add_argument("--conversations", type=int, help="only so many of each set, for a quick look")
     reader.add_argument("--plot", type=Path, help="draw the evidence kept by budget (SVG)")
+    reader.add_argument("--no-prompts", action="store_true", help="leave out what prompts cost and keep")
     reader.add_argument("--no-survival", action="store_true", help="leave out the brief alone and its peers")
     reader.add_argument("--cache", type=Path, default=CACHE)
     given = reader.parse_args()
@@ -208,10 +221,14 @@ def main() -> int:
     for name in given.sets:
         start = time.perf_counter()
         conversations = data.load(given.data, name, most=given.conversations)
-        outcomes[name] = evaluate(conversations, embedder, survival=not given.no_survival and name != "beam_100k")
+        survival = not given.no_survival and name != "beam_100k"
+        outcomes[name] = evaluate(conversations, embedder, prompts=not given.no_prompts, survival=survival)
         embedder.save()
         console.print(f"[dim]{name}: {time.perf_counter() - start:.0f} s[/]")
-    console.print(prompts_table(outcomes), survival_table(outcomes))
+    if not given.no_prompts:
+        console.print(prompts_table(outcomes))
+    if not given.no_survival:
+        console.print(survival_table(outcomes))
     if given.plot:
         given.plot.write_text(plot(outcomes), "utf-8")
     return 0
