@@ -9,8 +9,25 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from recollect import Memory
+from recollect.core.brief import Brief
 from recollect.core.grounding import sentences
+from recollect.core.models import Context
+from recollect.settings import Settings
 from recollect.testing import FakeModel, ModelCall
+
+Open = Callable[..., Memory]
+SYSTEM = "You are a helpful assistant."
+on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)  # the database has no part in it
+EAGER = {"memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4}
+
+
+def eager(**more: Any) -> Settings:
+    """Folds at four messages, all but the last turn."""
+    return Settings(**EAGER | {"compress_messages_keep": 1} | more)
+
 
 # Long talk.
 
@@ -182,6 +199,41 @@ class Moody:
         if self.failure is None:
             return await self._well.complete(messages, schema=schema, max_tokens=max_tokens)
         return str(await self.failure())
+
+
+async def hang() -> str:
+    await asyncio.sleep(3600)
+    return ""
+
+
+# What there is.
+
+
+def brief_of(memory: Memory, conversation: str = "trip") -> Brief:
+    brief = memory.brief(conversation)
+    assert brief is not None
+    return brief
+
+
+def sound_brief(memory: Memory, conversation: str = "trip") -> Brief:
+    """The brief, which must be there and written by whom it should be."""
+    brief = memory.brief(conversation)
+    assert brief is not None
+    assert brief.degraded is None
+    return brief
+
+
+def part(context: Context, name: str) -> dict[str, Any]:
+    found = [one for one in context.explain["parts"] if one["name"] == name]
+    return found[0] if found else {"items": []}
+
+
+def tail_of(context: Context) -> list[int]:
+    return [one["seq"] for one in part(context, "tail")["items"]]
+
+
+def texts_of(brief: Brief) -> str:
+    return json.dumps(brief.to_dict(), default=str)
 
 
 # Waiting.

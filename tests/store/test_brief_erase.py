@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from recollect import Memory
 from recollect.core.brief import Brief
 from recollect.settings import Settings
 from recollect.sql.sqlite_file import blocks
 from recollect.testing import FakeClock, FakeModel
-from summaries import eventually, good_reply, said, talk
+from summaries import Open, brief_of, eventually, said, talk
 from tables import ask
 
-Open = Callable[..., Memory]
 SETTINGS = Settings(
     memory_k_raw_turns=1, compress_messages_at=4, compress_messages_keep=1, memory_chunk_summarize_threshold=0
 )
 EVERY_TABLE = "SELECT body FROM briefs UNION ALL SELECT entry FROM brief_entries UNION ALL SELECT content FROM messages"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """SQLite without a model and PostgreSQL with one; in the long lane each with both."""
-    if "model" in metafunc.fixturenames:
-        kinds = ["built-in", "model"] if metafunc.config.getoption("--long") else [None]
-        metafunc.parametrize("model", kinds, indirect=True, ids=lambda kind: kind or "one way")
-
-
-@pytest.fixture
-def model(request: pytest.FixtureRequest, location: str) -> FakeModel | None:
-    """None for the built-in compressor, or a model that answers well."""
-    default = "model" if location.startswith("postgresql:") else "built-in"
-    return FakeModel(good_reply) if (request.param or default) == "model" else None
-
-
-def brief_of(memory: Memory, conversation: str = "trip") -> Brief:
-    brief = memory.brief(conversation)
-    assert brief is not None
-    return brief
 
 
 def versions(memory: Memory, conversation: str = "trip") -> list[int]:
