@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from recollect import Memory, RecollectError
+from recollect import Memory, RecollectError, Settings
 from recollect.testing import FakeEmbedder
 
 MOST = 4000  # adds of one thread
@@ -45,7 +45,9 @@ def fill(path: Path, position: int) -> dict[str, object]:
             if not add(memory, f"{thread}-{number}"):
                 return
 
-    with Memory(path, worker=position % 2 == 0, embedder=FakeEmbedder(16)) as memory:
+    # Nothing is folded: megabytes of the same words would keep the compressor busy for longer than the disk is full.
+    quick = Settings(memory_chunk_summarize_threshold=0)
+    with Memory(path, worker=position % 2 == 0, embedder=FakeEmbedder(16), settings=quick) as memory:
         if position % 3:
             memory.history("c")  # otherwise the first reader connects when the disk is full
         largest = max(file.stat().st_size for file in path.parent.glob(path.name + "*"))
