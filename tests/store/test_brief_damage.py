@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def _damaged(open_memory: Open, location: str, *damages: str) -> tuple[Memory, d
 
 def _wrong(names: Iterable[str], find: Callable[[str], Any], expected: Callable[[str], Any]) -> dict[str, Any]:
     """For which names something else is found, or an error."""
-    found = {name: at_once(lambda name=name: find(name))[0] for name in names}  # type: ignore[misc]
+    found = {name: at_once(partial(find, name))[0] for name in names}
     return {name: value for name, value in found.items() if value != expected(name)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from functools import partial
 
 import pytest
 
@@ -308,7 +309,7 @@ def test_b_phase_8_messages_sent_rapidly_are_all_kept(open_memory: Open, model: 
     """B phase 8.5: concurrent requests on one conversation with a worker at work."""
     memory = open_memory(settings="B", model=model, worker=True)
     texts = [one | {"id": f"r{n}"} for n, one in enumerate(talk(12))]
-    added = at_once(*(lambda one=one: memory.add("trip", **one) for one in texts))  # type: ignore[misc]
+    added = at_once(*(partial(memory.add, "trip", **one) for one in texts))
     assert not [one for one in added if isinstance(one, BaseException)]
     assert memory.drain(timeout=30).complete
     assert sorted(m.id for m in memory.history("trip")) == sorted(one["id"] for one in texts)

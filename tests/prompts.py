@@ -1,0 +1,79 @@
+"""What tests of the context share: a talk to tell, and what holds for every prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from recollect import Context, Memory, count_tokens, count_tokens_for_messages
+
+Open = Callable[..., Memory]
+START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+MEMORY_PARTS = ("important_data", "summary", "recall")
+
+
+def call(id: Any) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+
+
+def part(context: Context, name: str) -> list[dict[str, Any]]:
+    return [one for found in context.explain["parts"] if found["name"] == name for one in found["items"]]
+
+
+def memory_of(context: Context, system: str | None) -> str | None:
+    """The text of the message that holds the memory, if there is one."""
+    if not any(found["name"] in MEMORY_PARTS for found in context.explain["parts"]):
+        return None
+    found = context.messages[0 if system is None else 1]
+    assert found["role"] == "user"
+    return str(found["content"])
+
+
+def assert_valid_for_providers(messages: Sequence[dict[str, Any]], system: str | None, question: str) -> None:
+    systems = [place for place, message in enumerate(messages) if message["role"] == "system"]
+    assert systems == ([] if system is None else [0])
+    if system is not None:
+        assert messages[0]["content"] == system
+    assert messages[-1] == {"role": "user", "content": question}
+    waiting: list[str] = []
+    for message in messages:
+        assert isinstance(message["content"], str)
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting, "a result without its call right before"
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert not waiting, "a call without all its results"
+        waiting = [one["id"] for one in message.get("tool_calls", ())]
+    assert not waiting
+
+
+def assert_within(context: Context, budget: int) -> None:
+    assert context.tokens == count_tokens_for_messages(context.messages) <= budget
+    assert count_tokens(context.text) <= budget
+    assert sum(found["tokens"] for found in context.explain["parts"]) == context.tokens
+    assert all(found["tokens"] >= 0 for found in context.explain["parts"])
+
+
+def tell(memory: Memory, conversation: str, history: Sequence[dict[str, Any]], first: int = 0) -> None:
+    memory.add_many(
+        conversation,
+        [
+            message | {"id": f"m{first + place}", "at": START + timedelta(hours=first + place)}
+            for place, message in enumerate(history)
+        ],
+    )
+
+
+def long_talk(turns: int) -> list[dict[str, Any]]:
+    """A conversation in which every turn has something to remember."""
+    cities = ("Berlin", "Cairo", "Lima", "Oslo", "Rome")
+    found = []
+    for place in range(turns):
+        said = (
+            f"I prefer colour{place} for page{place}. We decided to use tool{place} for module{place}."
+            f" My friend Friend{place} lives in {cities[place % 5]}. See https://example.com/paper{place}"
+            f" for the {place} results of study{place}."
+        )
+        found += [{"role": "user", "content": said}, {"role": "assistant", "content": f"Noted, item {place} is kept."}]
+    return found
