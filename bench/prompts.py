@@ -33,6 +33,7 @@ from recollect.core.models import Message
 from recollect.core.summarise import Length
 from recollect.core.turns import turns_of
 from recollect.providers.tokenizer import count_tokens
+from recollect.recall import important
 
 BUDGETS: Final = (500, 1000, 2000, 3000)
 TURNS: Final = 3  # of the tail
@@ -99,20 +100,25 @@ def note_survival(
         return
     messages = memory.history(conversation)
     tail = "\n".join(message.content for turn in turns_of(messages)[-TURNS:] for message in turn)
-    told = whole_brief(brief)
-    length = int(count_tokens(told))
+    text = whole_brief(brief)
+    length = int(count_tokens(text))
     outcome.brief_tokens.append(length)
     older = [message for message in messages if message.seq <= brief.through_seq]
-    others = {"brief": told} | baselines(older, length)
+    others = {"brief": text} | baselines(older, length)
     for name, text in others.items():
         rows = outcome.survival.setdefault(name, [])
         rows += [survives(f"{text}\n{tail}", question, texts) for question in questions]
 
 
 def whole_brief(brief: Brief) -> str:
-    """Narrative and ledger, all of it."""
-    held = dict.fromkeys(ledger.told(entry) for entry in brief.entries if entry.holds and entry.kind != ledger.ENTITY)
-    return "\n".join((*(statement.text for statement in brief.statements), *held))
+    """Narrative and ledger, all of it as a prompt tells it; a line for each message it rests on, as the others have."""
+    lines: dict[str, list[str]] = {}
+    for statement in brief.statements:
+        lines.setdefault(statement.sources[0], []).append(statement.text)
+    for entry in brief.entries:
+        if entry.holds and entry.kind != ledger.ENTITY:
+            lines.setdefault(entry.sources[0], []).append(important.told(entry, "", "UTC"))
+    return "\n".join(" ".join(dict.fromkeys(texts)) for texts in lines.values())
 
 
 def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
@@ -122,7 +128,7 @@ def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
     case = summaries.Case([replace(one, name=one.name or one.role, content=one.content[:LINE]) for one in messages])
     length = Length(0, tokens, lambda text: int(count_tokens(text)))
     for name in ("TextRank", "LexRank", "LSA"):
-        found[name] = summaries.sumy(name)(case, length)
+        found[name] = summaries.sumy(name, "\n")(case, length)
     return found
 
 

@@ -201,7 +201,7 @@ class Plain:
         return tuple(re.findall(r"\w+", text.lower()))
 
 
-def sumy(name: str) -> Method:
+def sumy(name: str, joint: str = " ") -> Method:
     """One of sumy's summarisers: its best lines, the best first, until one does not fit; told in their order."""
     from importlib import import_module
 
@@ -224,13 +224,14 @@ def sumy(name: str) -> Method:
         def best(infos: Sequence[Any]) -> list[Any]:
             taken: list[Any] = []
             for info in infos:
-                if length.measure(" ".join(str(one.sentence) for one in [*taken, info])) > length.most:
+                if length.measure(joint.join(str(one.sentence) for one in [*taken, info])) > length.most:
                     break
                 taken.append(info)
             return taken or list(infos[:1])
 
         lines = [Sentence(line, tokenizer) for line in case.lines]
-        return _cut(" ".join(map(str, summarizer(ObjectDocumentModel([Paragraph(lines)]), best))), length)
+        found = [str(one) for one in summarizer(ObjectDocumentModel([Paragraph(lines)]), best)]
+        return joint.join(found) if len(found) > 1 else _cut("".join(found), length)
 
     return told
 

@@ -20,6 +20,7 @@ from recollect.core.extract import extract
 from recollect.core.grounding import Said, Sources, sentences
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message
+from recollect.core.moments import dated
 from recollect.core.protocols import Model, Tokenizer
 from recollect.core.replies import InvalidReply, Reply
 from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
@@ -34,6 +35,7 @@ LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is 
 OUTDATED: Final = 0.2  # of its weight is left to a statement of something that holds no more
 ANSWER: Final = 4000  # tokens a model may answer with
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
+_TOLD_BESIDE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT)  # the narrative need not
 _TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT, ledger.QUESTION)
 
 
@@ -66,7 +68,7 @@ class BriefWriter:
     async def write(self, fold: Fold, check: Callable[[], None]) -> Body:
         tokenizer = await asyncio.to_thread(self._tokenizer)
         length = self._length(fold.version, tokenizer)
-        found = await asyncio.to_thread(extract, fold.messages)
+        found = await asyncio.to_thread(extract, fold.messages, fold.zone)
         old = fold.old.entries if fold.old else ()
         reason = None
         if self._model is not None and not fold.ask_model:
@@ -81,7 +83,10 @@ class BriefWriter:
                 log.warning("the model writes no brief: %s", reason)
         entries = ledger.merge(old, found)
         before = outdated(fold.old.statements, entries) if fold.old else []
-        statements = await asyncio.to_thread(summarise, fold.turns, old=before, length=length, zone=fold.zone)
+        known = [entry.text for entry in entries if entry.holds and entry.kind in _TOLD_BESIDE]
+        statements = await asyncio.to_thread(
+            summarise, fold.turns, old=before, length=length, zone=fold.zone, known=known
+        )
         body = self._body(fold, statements, entries, tokenizer, brief.BUILT_IN)
         return replace(body, degraded=reason)
 
@@ -194,8 +199,9 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     names = [message.name for message in said if message.name]
     before = [Said(one.sources, one.text) for one in old.statements] if old else []
     before += [Said(one.sources, one.text) for one in old.entries] if old else []
-    sources = Sources([*map(_said, said), *before], names=names)
-    own = Sources([*map(_said, filter(is_said_by_a_person, said)), *before], names=names)
+    told = [(message, _said(message, fold.zone)) for message in said]
+    sources = Sources([*(one for _, one in told), *before], names=names)
+    own = Sources([*(one for message, one in told if is_said_by_a_person(message)), *before], names=names)
     times = {message.id: message for message in said}
     statements, dropped = [], 0
     for sentence in sentences(reply.narrative):
@@ -221,8 +227,9 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     return _Told(statements, entries, record, dropped + lost)
 
 
-def _said(message: Message) -> Said:
-    return Said((message.id,), message.content, speech.speaker(message))
+def _said(message: Message, zone: str) -> Said:
+    """With the dates it meant, which a model may tell in place of "yesterday"."""
+    return Said((message.id,), dated(message.content, message.at, zone), speech.speaker(message))
 
 
 def is_said_by_a_person(message: Message) -> bool:

@@ -135,7 +135,7 @@ def _night(match: re.Match[str], now: datetime) -> list[Span]:
     return [Span(evening, evening + timedelta(hours=13))]
 
 
-def _distance(match: re.Match[str], now: datetime) -> list[Span]:
+def distance(match: re.Match[str], now: datetime) -> list[Span]:
     """Wider the larger the unit, the number or the vagueness: people round what lies further away."""
     (count, vague), unit = _count(match), key_of(UNITS, match["unit"])
     ahead = match["way"].lower() in ("from now", "بعد")
@@ -152,7 +152,7 @@ def _rolling(match: re.Match[str], now: datetime) -> list[Span]:
     return [Span(min(there.start, _midnight(now)), max(there.stop, whole_days(now).stop))]
 
 
-def _calendar(match: re.Match[str], now: datetime) -> list[Span]:
+def calendar(match: re.Match[str], now: datetime) -> list[Span]:
     unit, shift, today = key_of(CALENDAR, match["unit"]), _relation(match), _midnight(now)
     if unit.startswith("week"):
         if shift is None:  # "the weekend" is the latest one begun
@@ -184,7 +184,7 @@ def _month_days(match: re.Match[str], now: datetime) -> list[Span]:
     return [_yearly(make, now, None) if year is None else make(year)]
 
 
-def _weekday(match: re.Match[str], now: datetime) -> list[Span]:
+def weekday(match: re.Match[str], now: datetime) -> list[Span]:
     day = key_of(WEEKDAYS, match["day"])
     monday = _midnight(now) - now.weekday() * DAY
     if week := group(match, "week"):
@@ -220,32 +220,33 @@ def _rule(resolver: Resolver, pattern: str) -> tuple[Resolver, re.Pattern[str]]:
     return resolver, re.compile(rf"(?:(?<!\w)|(?<=\b[وفبل]))(?:{fill(pattern)})(?!\w)", re.IGNORECASE)
 
 
-RECURRING: Final = (_named, _month_days, _weekday)
+RECURRING: Final = (_named, _month_days, weekday)
+DAYS: Final = (_day_word, _night)
 
 # Of what begins at the same letter the longest counts, then the first in this table.
 RULES: Final = (
     _rule(_day_word, "DAYWORD"),
     _rule(_night, "NIGHT"),
-    _rule(_distance, "(?P<n>NUM) (?P<unit>UNIT) (?P<way>ago|back|from now)"),
-    _rule(_distance, r"(?P<way>قبل|منذ|بعد) (?:(?P<n>NUM) )?(?P<unit>UNIT)(?! (?:\d|ال|NAME))"),
+    _rule(distance, "(?P<n>NUM) (?P<unit>UNIT) (?P<way>ago|back|from now)"),
+    _rule(distance, r"(?P<way>قبل|منذ|بعد) (?:(?P<n>NUM) )?(?P<unit>UNIT)(?! (?:\d|ال(?!ي\b)|NAME))"),
     _rule(_rolling, "(?:SPAN )?(?P<rel>last|past|next|coming|اخر) (?P<n>NUM) (?P<unit>UNIT)(?! of)"),
     _rule(_rolling, "(?:in|over|within|during) the (?P<rel>last|past|next|coming) (?P<unit>UNIT)(?! of)"),
     _rule(_rolling, "(?:SPAN )?(?P<rel>past|اخر) (?P<unit>UNIT)"),
-    _rule(_calendar, "(?P<rel>REL) (?P<unit>week|weekend|month|quarter|year)(?! of)"),
-    _rule(_calendar, "(?:the )?(?P<unit>week|weekend|month|quarter|year) (?P<rel>before last|after next)"),
-    _rule(_calendar, "the (?P<unit>weekend)"),
-    _rule(_calendar, "(?P<rel>هذا|هذه) ال(?P<unit>UNIT)"),
-    _rule(_calendar, "ال(?P<unit>UNIT) (?P<which>WHICH)"),
+    _rule(calendar, "(?P<rel>REL) (?P<unit>week|weekend|month|quarter|year)(?! of)"),
+    _rule(calendar, "(?:the )?(?P<unit>week|weekend|month|quarter|year) (?P<rel>before last|after next)"),
+    _rule(calendar, "the (?P<unit>weekend)"),
+    _rule(calendar, "(?P<rel>هذا|هذه) ال(?P<unit>UNIT)"),
+    _rule(calendar, "ال(?P<unit>UNIT) (?P<which>WHICH)"),
     _rule(_named, "(?:(?P<rel>REL) )?(?P<name>NAME)(?:OFYEAR| (?P<which>WHICH))?"),
     _rule(_month_days, "(?P<day>DAYNO)(?:(?:UPTO| and )(?P<last>DAYNO))?[ -](?:of |من )?(?P<name>MONTH)(?:OFYEAR)?"),
     _rule(_month_days, r"(?P<name>MONTH) (?:the )?(?P<day>DAYNO)(?:UPTO(?P<last>DAYNO))?(?![:%])(?:OFYEAR)?"),
     _rule(
-        _weekday,  # not in "every Friday", nor in "Friday 3 May"
+        weekday,  # not in "every Friday", nor in "Friday 3 May"
         r"(?<!every )(?<!each )(?<!other )(?:(?P<rel>REL) )?(?:يوم )?(?P<day>WEEKDAY)"
         r"(?!,? (?:the )?(?:DAYNO|MONTH DAYNO)(?![\w:]))(?: (?:of )?(?P<week>last|this|next) week| (?P<which>WHICH))?",
     ),
-    _rule(_weekday, "(?:(?P<rel>REL)|on) (?P<day>SHORTDAY)"),
-    _rule(_weekday, "(?P<n>NUM) (?P<day>WEEKDAY)s ago"),
+    _rule(weekday, "(?:(?P<rel>REL)|on) (?P<day>SHORTDAY)"),
+    _rule(weekday, "(?P<n>NUM) (?P<day>WEEKDAY)s ago"),
     _rule(_iso, r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?P=sep)(?P<day>\d{1,2})(?:T[\d:.]+Z?)?"),
     _rule(_iso, r"(?P<year>CENTURY\d\d)-(?P<month>\d\d)(?!-)"),
     _rule(

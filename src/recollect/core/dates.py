@@ -96,7 +96,7 @@ _ASKS_TIME: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
+class Mention:
     """A date found in the text; `start` is that of its "early" or "late", if it has one."""
 
     match: re.Match[str]
@@ -132,27 +132,28 @@ def _before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | 
 
 
 @lru_cache(maxsize=16)  # one question is read against several moments
-def _mentions(text: str) -> tuple[_Mention, ...]:
+def mentions(text: str) -> tuple[Mention, ...]:
+    """The dates of a text as `fold` leaves it, from left to right."""
     found = [(match, resolver) for resolver, pattern in RULES for match in pattern.finditer(text)]
     found.sort(key=lambda each: (each[0].start(), -each[0].end()))
-    mentions: list[_Mention] = []
+    chosen: list[Mention] = []
     for match, resolver in found:
         start, stop = match.span()
-        if len(mentions) < _MOST_MENTIONS and (not mentions or start >= mentions[-1].stop):
+        if len(chosen) < _MOST_MENTIONS and (not chosen or start >= chosen[-1].stop):
             third = _before(_THIRD, text, start)
-            mentions.append(_Mention(match, resolver, third, third.start() if third else start, stop))
-    return tuple(mentions)
+            chosen.append(Mention(match, resolver, third, third.start() if third else start, stop))
+    return tuple(chosen)
 
 
 def _statements(text: str, now: datetime) -> Iterator[tuple[int, int, list[Span]]]:
     """Where in the text something is said about time, and what."""
-    mentions = list(_mentions(text))
+    left = list(mentions(text))
     counted = len(text)  # where the last statement ended: "in May and June"
-    while mentions:
-        one = mentions.pop(0)
+    while left:
+        one = left.pop(0)
         certain = _is_certain(text, one) or _AND.fullmatch(text, counted, one.start) is not None
-        if mentions and (start := _range_start(text, one, mentions[0], certain)) >= 0:
-            one, spans = mentions[0], _range(one, mentions.pop(0), now)
+        if left and (start := _range_start(text, one, left[0], certain)) >= 0:
+            one, spans = left[0], _range(one, left.pop(0), now)
         elif opened := _before(_OPEN, text, one.start):
             start, spans = opened.start(), [_opened(span, opened["open"].lower(), now) for span in one.spans(now)]
         elif certain:
@@ -163,12 +164,12 @@ def _statements(text: str, now: datetime) -> Iterator[tuple[int, int, list[Span]
         yield start, one.stop, spans
 
 
-def _is_certain(text: str, mention: _Mention) -> bool:
+def _is_certain(text: str, mention: Mention) -> bool:
     doubtful = mention.third is None and _DOUBTFUL.fullmatch(mention.match[0])
     return not doubtful or _before(_INSIDE, text, mention.start) is not None
 
 
-def _range_start(text: str, one: _Mention, two: _Mention, certain: bool) -> int:
+def _range_start(text: str, one: Mention, two: Mention, certain: bool) -> int:
     """Where "from one to two" begins, or -1 if the two are not one range."""
     between = _before(_BETWEEN, text, one.start)
     joined = _TO.fullmatch(text, one.stop, two.start) and (between or certain or _is_certain(text, two))
@@ -177,7 +178,7 @@ def _range_start(text: str, one: _Mention, two: _Mention, certain: bool) -> int:
     return -1
 
 
-def _range(one: _Mention, two: _Mention, now: datetime) -> list[Span]:
+def _range(one: Mention, two: Mention, now: datetime) -> list[Span]:
     """From one to the other. A date without a year is the one nearest to the other end."""
     ends = two.spans(now)
     begins = one.spans(ends[0].start if one.floats and ends else now)

@@ -57,39 +57,48 @@ def narrative(statements: Sequence[Statement]) -> str:
 
 
 def summarise(
-    turns: Sequence[Sequence[Message]], *, old: Sequence[Statement] = (), length: Length, zone: str = "UTC"
+    turns: Sequence[Sequence[Message]],
+    *,
+    old: Sequence[Statement] = (),
+    length: Length,
+    zone: str = "UTC",
+    known: Iterable[str] = (),
 ) -> list[Statement]:
-    """The statements that tell most of the old ones and of the new turns within the length, in the order of time."""
+    """The statements that tell most of the old ones and of the new turns within the length, in the order of time.
+
+    What is `known` stands beside the summary, and need not be told by it.
+    """
     new, worth = _read(turns, first=not old)
     days = Days(zone, [*(one.at for one in old), *(one.statement.at for one in new)])
     candidates = {one.statement.text: one for one in (*new, *_remembered(old))}
-    return _Choice(list(candidates.values()), worth, length, days).made()
+    covered = {word for text in known for word in analysis.words(text)}
+    return _Choice([one.dated(days) for one in candidates.values()], worth, length, days, covered).made()
 
 
 class Weights(NamedTuple):
     """Tuned on DialogSum's dev set and the public halves of QMSum and LoCoMo; see bench/summaries.py."""
 
     frequency: float = 1.1  # of words that many lines share,
-    calm: float = 0.08  # a little less in long talks
+    calm: float = 0.13  # a little less in long talks
     rarity: float = 0.3
     common: float = 0.125  # the share of lines in which a word is too common to tell anything,
     damp: float = 3.2  # and how sharply that sets in
     size: float = 0.5  # 1: the mean of a unit's words counts, 0: their sum
-    short: float = 4.8  # words a unit should have
-    lead: float = 1.2  # what opens a conversation says what it is about,
+    short: float = 6.4  # words a unit should have
+    lead: float = 1.9  # what opens a conversation says what it is about,
     fade: float = 1.4  # for so many lines,
-    stretch: float = 0.7  # more in long talks,
+    stretch: float = 0.8  # more in long talks,
     end: float = 0.12  # and its end what came out
     facts: float = 0.2  # numbers and names
     own: float = 0.36  # what people say of themselves
     intent: float = 0.8  # wishes, plans, decisions, reasons
-    question: float = 1.4  # with or without its answer
+    question: float = 1.25  # with or without its answer
     small_talk: float = 0.6
-    machine: float = 0.7  # an assistant without a name: its answers are long and can be asked for again
-    depth: float = 6.0  # sentences of a message until one counts half
-    cost: float = 1.2  # how much a short unit is preferred,
-    spare: float = 0.3  # where it is not short beside the whole length anyway
-    floor: float = 0.16  # of the best value: what is below is not told once the least length is reached
+    machine: float = 0.45  # an assistant without a name: its answers are long and can be asked for again
+    depth: float = 4.5  # sentences of a message until one counts half
+    cost: float = 0.55  # how much a short unit is preferred,
+    spare: float = 0.18  # where it is not short beside the whole length anyway
+    floor: float = 0.21  # of the best value: what is below is not told once the least length is reached
 
 
 WEIGHTS: Final = Weights()
@@ -119,6 +128,10 @@ class _Candidate(NamedTuple):
     concepts: frozenset[str]
     order: tuple[int, int]  # among statements of the same time
     tells: tuple[tuple[int, int], ...] = ()  # the sentences it is made of, by line and place
+
+    def dated(self, days: Days) -> _Candidate:
+        text = days.meant(self.statement.text, self.statement.at)
+        return self._replace(statement=replace(self.statement, text=text))
 
 
 def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Candidate], dict[str, float]]:
@@ -233,9 +246,9 @@ class _Choice:
     worth: Mapping[str, float]
     length: Length
     days: Days
+    covered: set[str]
     spent: int = 0
     taken: list[_Candidate] = field(default_factory=list)
-    covered: set[str] = field(default_factory=set)
     told: set[tuple[int, int]] = field(default_factory=set)
 
     def made(self) -> list[Statement]:

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Final
 
-from recollect.core import speech
+from recollect.core import moments, speech
 from recollect.core.models import Message
 from recollect.core.sentences import ASKING, AUXILIARIES, IRREGULAR, PAST, VERBS, clause, third, tidy
-from recollect.core.times import MONTHS, load_zone
+from recollect.core.times import MONTH_NAMES, MONTHS, load_zone
 
-_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join(MONTHS)})(?: [0-9]{{4}})?\] ")
+_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join((*MONTH_NAMES, *MONTHS))})(?: [0-9]{{4}})?\] ")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -81,11 +81,12 @@ _FILLER: Final = re.compile(
 
 
 class Days:
-    """Local days, told where they change if there is more than one: "[8 May 2023] ", "[9 May] "."""
+    """Local days, told if there is more than one: where they change ("[8 May 2023] ", "[9 May] "), and which is meant
+    by "yesterday"."""
 
-    def __init__(self, zone: str, moments: Iterable[datetime]) -> None:
-        self._zone = load_zone(zone)
-        self._told = len({self.of(moment) for moment in moments}) > 1
+    def __init__(self, zone: str, times: Iterable[datetime]) -> None:
+        self._name, self._zone = zone, load_zone(zone)
+        self._told = len({self.of(moment) for moment in times}) > 1
 
     def of(self, moment: datetime) -> date:
         return moment.astimezone(self._zone).date()
@@ -96,7 +97,10 @@ class Days:
         if not self._told or day == last:
             return ""
         year = "" if last is not None and last.year == day.year else f" {day.year}"
-        return f"[{day.day} {MONTHS[day.month - 1]}{year}] "
+        return f"[{day.day} {MONTH_NAMES[day.month - 1]}{year}] "
+
+    def meant(self, text: str, at: datetime) -> str:
+        return moments.dated(text, at, self._name) if self._told else text
 
 
 def undated(text: str) -> str:

@@ -39,6 +39,7 @@ class Remembered:
 @dataclass(frozen=True, slots=True)
 class _Known:
     mark: object
+    zone: str
     brief: Brief | None
     entries: Sequence[Entry]
     seen: int  # seq up to which entries were looked for
@@ -86,7 +87,7 @@ class LatestBriefs:
         if known is None or known.mark != mark or known.seen > standing.last_seq:
             brief, degraded = await self._read(principal, conversation, standing.version)
             since = standing.through_seq if brief else 0
-            known = _Known(mark, brief, brief.entries if brief else (), since)
+            known = _Known(mark, standing.zone, brief, brief.entries if brief else (), since)
         self._keep(principal, conversation, known)
         if known.brief is not None and known.brief.degraded:
             degraded = (*degraded, "summarizer")
@@ -118,7 +119,7 @@ class LatestBriefs:
         messages = await self._store.page(principal, conversation, after=after, limit=LOOKED_AT)
 
         def merged() -> list[Entry]:
-            return ledger.merge(known.entries, extract(messages))
+            return ledger.merge(known.entries, extract(messages, known.zone))
 
         size = sum(len(message.content) for message in messages)
         entries = merged() if size + len(known.entries) < INLINE else await asyncio.to_thread(merged)

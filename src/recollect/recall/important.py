@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from recollect.core import analysis, ledger, times
 from recollect.core.brief import Brief
 from recollect.core.ledger import Entry
+from recollect.core.moments import dated
 from recollect.core.summarise import Length, Statement, narrative, summarise
 from recollect.recall import fence
 
@@ -39,10 +40,11 @@ _FRESH: Final = 0.1  # and that it is the newest,
 _CHANGED: Final = 0.3  # and that it took the place of another, which the narrative may still tell
 
 
-# Words that mean a day only together with the day on which they were said.
+# Words that mean a day only together with the day on which they were said, and have no date behind them.
 _RELATIVE: Final = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this) (?:week|weekend|month|year|summer|winter|spring|fall"
-    r"|autumn|night|mon|tues?|wednes|thurs?|fri|satur|sun)\w*)\b|أمس|البارحة|اليوم|غدا|بكرة|الماضي|الماضية|القادم|القادمة|قبل",
+    r"(?:\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this) (?:week|month|year|summer|winter|spring|fall"
+    r"|autumn|night|mon|tues?|wednes|thurs?|fri|satur|sun)\w*)\b"
+    r"|أمس|البارحة|اليوم|غدا|بكرة|الماضي|القادم|قبل)(?![^()]{0,30} \([^()]*[0-9])",
     re.IGNORECASE,
 )
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
@@ -93,7 +95,7 @@ def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
 
 def told(entry: Entry, before: str, zone: str) -> str:
     """The entry as a prompt tells it: with the value that it replaced, and the day if it speaks of days."""
-    text = " ".join(ledger.told(entry).split())
+    text = dated(" ".join(ledger.told(entry).split()), entry.at, zone)
     if _RELATIVE.search(text):
         day = entry.at.astimezone(ZoneInfo(zone)).date()
         text += f" (said {day.day} {times.MONTHS[day.month - 1]} {day.year})"

@@ -20,6 +20,7 @@ from recollect.core.extract.structure import structure
 from recollect.core.extract.texts import Sentence, sentences
 from recollect.core.ledger import FACT, PREFERENCE, STRUCTURE, Entry
 from recollect.core.models import Message
+from recollect.core.moments import dated
 
 MOST: Final = 64  # entries of one message
 TEXT: Final = 300  # characters of an entry
@@ -37,12 +38,12 @@ _JOKE: Final = re.compile(
 )
 
 
-def extract(messages: Sequence[Message]) -> list[Entry]:
+def extract(messages: Sequence[Message], zone: str = "UTC") -> list[Entry]:
     """The entries of a stretch of a conversation, in the order of its messages."""
-    return [entry for message in messages for entry in _entries(message)]
+    return [entry for message in messages for entry in _entries(message, zone)]
 
 
-def _entries(message: Message) -> list[Entry]:
+def _entries(message: Message, zone: str) -> list[Entry]:
     if message.role not in ("user", "assistant") or message.source == "tool":
         return []
     person = message.role == "user" or bool(message.name)
@@ -53,7 +54,7 @@ def _entries(message: Message) -> list[Entry]:
             subject=speech.speaker(message),
             slot=finding.slot[:60],
             value=_value(finding)[:TEXT],
-            text=finding.text[:TEXT],
+            text=dated(finding.text[:TEXT], message.at, zone),
             sources=(message.id,),
             seq=message.seq,
             at=message.at,

@@ -127,17 +127,21 @@ fact | owns | owned | has {v}
 fact | owns | clause goal | {how} {v}
     (?:I|we)(?:'ve)? ~(?P<how>bought|purchased|adopted) (?=an?\b|my\b|two\b|some\b|the\b|our\b|another\b|new\b)
 fact | event | clause event
-    (?:I|we) (?!\w+(?: in| to| for| on)? (?:last|yesterday|today|this)\b)
-    (?=(?:attended|visited|completed|finished|started|joined|won|received|participated in|signed up for
-    |graduated|volunteered|ran|hosted|published|launched|hired|travell?ed to|flew to|went (?:to|on)|adopted
-    |got (?!married|divorced|engaged|diagnosed|promoted|a (?:new )?job|the idea)) ?)(?!started (?:a new job
-    |working))
+    (?:I|we|my [\w' ]{2,30}? and I) (?!\w+(?: in| to| for| on)? (?:last|yesterday|today|this)\b)(?=(?:<HAPPENED>) ?)
+    (?!started (?:a new job|working))
 fact | event | clause goal
-    (?:I|we)(?:'ve)? (?:recently|just|finally) (?=(?:got|started|finished|completed|attended|visited|won|received
-    |signed up|ran|passed|published|launched|graduated|retired|returned|came back|began|hired|signed|released
-    |switched|upgraded|met|built|set up) )(?!got (?:home|up|here|off|done|out|my hands|it|this|that|the chance
-    |started|a (?:question|call))\b|started (?:to feel|feeling)|finished (?:work|eating|dinner|lunch|it|this|that)\b
-    |met up)
+    (?:I|we)(?:'ve)? (?:recently|just|finally) (?=(?:<HAPPENED>|returned|came back|switched|upgraded|set up|signed up)
+    [ ])(?!got my hands|started (?:to feel|feeling)|(?:finished|made|read|saw|found|tried|took) (?:work|eating|dinner
+    |lunch|it|this|that|your|you|out|a (?:look|break))\b|met up|read\b)
+fact | activity | clause goal
+    (?:I|we)(?:'ve| have) ~been ~(?=\w+ing\b)(?!(?:thinking|feeling|trying|wondering|hoping|looking|meaning|wanting
+    |getting|having|doing|going|talking|waiting|missing|being|noticing|seeing|hearing|asking|dying|struggling|debating
+    |considering|experiencing|reading (?:about|up)|struggling|procrastinating|thing|nothing|something|anything)\b)
+fact | {x} | clause | {x}: {v}
+    (?:[\w' ]{0,40}? )?(?:an?|this|my|the|one) (?:[\w-]+ ){0,3}?(?P<x>book|novel|album|song|track|movie|film|series|show
+    |game|podcast|band|restaurant|caf[eé]|dog|cat|puppy|kitten|snake|parrot|rabbit|horse|hamster|turtle|bird|pet|friend
+    |company|startup|project|app|course|boat)(?: (?:that's|that is|which is))? (?:called|named|titled)
+    [ ]["'“‘«]?(?P<v>(?-i:[A-Z])[\w-]*(?: (?:(?:of|the|and|in|to|a|for) ){0,2}(?-i:[A-Z\d])[\w-]*){0,5})
 fact | relationship | one | is {v}
     I'm ~(?P<v>single|married|engaged|divorced|widowed|separated|in a (?:long-distance )?relationship|dating \w+)\b
     (?! (?:parent|mom|dad|mother|to (?:the idea|my work)|out|thing))
@@ -271,7 +275,8 @@ fact | {rel} {who}: about | clause | *
     |studying|working|living|expecting|visiting|coming|turning|learning)|bought|won|loves?|likes?|hates?|prefers?
     |enjoys?|speaks?|studies|plays?|owns?|collects?|teaches|started|starts|moved|goes to|attends|has (?!been (?:so
     |really|very))|turned|turns|works|finished|retired|runs|lives|can't|doesn't (?:eat|drink|like|speak)
-    |got (?:married|engaged|divorced|promoted|accepted)|graduated|passed away|died|was born|is (?:vegan|vegetarian
+    |got (?:married|engaged|divorced|promoted|accepted)|graduated|passed away|died|was born|(?:gave|invited|taught
+    |introduced|took|showed) (?:me|us)|recommended|joined|opened|wrote|built|adopted|published|is (?:vegan|vegetarian
     |pregnant|retired|married|getting married|diabetic|an? ))\b)
 fact | {pet} name | person | {pet}: {v}
     I ~have an? (?:[\w-]+ ){0,3}?(?P<pet>dog|cat|puppy|kitten|parrot|rabbit|horse|hamster|daughter|son|brother

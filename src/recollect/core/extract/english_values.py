@@ -120,7 +120,8 @@ def is_goal(value: str) -> bool:
 
 
 _AGO: Final = re.compile(
-    r"\b(?:last (?:week|month|year|summer|winter|spring|fall|autumn|night|weekend)|ago|yesterday|in (?:19|20)\d\d)\b",
+    r"\b(?:last (?:week|month|year|summer|winter|spring|fall|autumn|night|weekend)|ago|yesterday|recently|the other day"
+    r"|in (?:19|20)\d\d)\b",
     re.I,
 )
 

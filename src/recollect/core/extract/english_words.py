@@ -102,6 +102,22 @@ _WISH = (
     r"(?:(?:please|kindly|always|from now on,?|in (?:the )?future,?|going forward,?|can you please"
     r"|make sure (?:to|you)|I(?:'d| would)? (?:want|like|need|prefer) you to) ){1,3}"
 )
+_HAPPENED = (
+    r"attended|visited|completed|finished|started|began|joined|won|received|participated in|signed up for|enrolled in"
+    r"|graduated|volunteered|ran|hosted|published|launched|released|hired|travell?ed|flew|drove|adopted|took|made|met"
+    r"|went (?:to|on|for|\w+ing)|built|bought|sold|lost|found|performed|recorded|painted|planted|cooked|baked|read|saw"
+    r"|tried|passed|failed|retook|retired|organi[sz]ed|celebrated|opened|closed|broke|fixed|repaired|injured|hurt|spent"
+    r"|signed|presented|submitted|delivered|competed in|climbed|camped|hiked|cancell?ed|booked|donated|learn(?:ed|t)"
+    r"|designed|created|wrote|composed|taught|coached|raised|interviewed|called off"
+    r"|got (?!home|up|here|off|done|out|it|this|that|the chance|the idea|started|to |married|divorced|engaged|diagnosed"
+    r"|promoted|a (?:question|call|chance|new job|job)\b)"
+)
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_BACK_THEN = (
+    r"(?:yesterday|the day before yesterday|this (?:morning|week|weekend|month)|(?:a|an|one|two|three|four|five|six|\d+"
+    r"|a (?:few|couple of)) (?:days?|weeks?|weekends?|months?|years?) ago"
+    rf"|last (?:night|week|weekend|month|year|summer|winter|spring|fall|autumn|{_WEEKDAY})|on {_WEEKDAY})"
+)
 # What stands for what in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
     "I'm": r"I(?:'m| am)",
@@ -119,6 +135,8 @@ SHORTHAND: Final = {
     "MY": r"(?:my|our|the)",
     "REL": rf"(?P<rel>(?:(?:older|younger|little|big|eldest|twin|late|best|ex) |ex-)?(?:{RELATIVES}))",
     "NAME": r"(?:,? (?P<who>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20})?)),?)?",
+    "<HAPPENED>": _HAPPENED,
+    "<BACK_THEN>": _BACK_THEN,
     "<EVENTS>": EVENTS,
     "<TRAITS>": TRAITS,
     "<THINGS>": THINGS,
