@@ -1,0 +1,119 @@
+"""Messages and conversations: what is stored, and read as it was stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any
+
+from recollect.core import arguments, drafts, times
+from recollect.core.errors import InvalidInput
+from recollect.core.models import Appended, Conversation, Draft, Message
+from recollect.core.text import identity
+from recollect.engine.opened import Opened
+from recollect.ids import new_id
+
+LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
+
+
+class Log(Opened):
+    async def add(
+        self,
+        conversation: str,
+        role: str,
+        content: str | None,
+        *,
+        id: str | None = None,
+        at: datetime | str | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        tool_calls: Sequence[Mapping[str, Any]] | None = None,
+        tool_call_id: str | None = None,
+        model_variant: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+    ) -> Message:
+        """Store one message, durably. The same id again changes nothing and returns what is stored."""
+        fields = {
+            "role": role, "content": content, "id": id, "at": at, "name": name, "source": source,
+            "tool_calls": tool_calls, "tool_call_id": tool_call_id, "model_variant": model_variant,
+            "metadata": metadata, "importance": importance,
+        }  # fmt: skip
+        await self._ready()
+        long = isinstance(content, str) and len(content) > LONG
+        waiting = (
+            await asyncio.to_thread(self.submit, conversation, [fields])
+            if long
+            else self.submit(conversation, [fields])
+        )
+        stored = await asyncio.wrap_future(waiting)
+        self.notice()
+        return stored[0].message
+
+    async def add_many(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Message]:
+        """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
+        await self._ready()
+        stored = await asyncio.wrap_future(self.submit(conversation, list(messages)))
+        self.notice()
+        return [item.message for item in stored]
+
+    def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
+        """The write path of an open memory, from any thread: both faces wait for its future.
+
+        The sync face would otherwise pay two more thread switches through the event loop for every message.
+        """
+        identity(conversation, "conversation")
+        now = self._clock.now()
+        checked = [self._draft(fields, now, place) for place, fields in enumerate(messages)]
+        if not checked:
+            nothing: Future[list[Appended]] = Future()
+            nothing.set_result([])
+            return nothing
+        return self._store.submit(self._principal, conversation, checked, now=now)
+
+    def notice(self) -> None:
+        """Messages were stored here: the worker need not wait for its next look."""
+        self._background.notify()
+
+    def _draft(self, fields: Mapping[str, Any], now: datetime, place: int) -> Draft:
+        if not isinstance(fields, Mapping):
+            raise InvalidInput("invalid_message", f"Message {place} is not a mapping with role and content.")
+        return drafts.make_draft(fields, now=now, new_id=new_id(now))
+
+    async def history(self, conversation: str, *, before: int | None = None, limit: int | None = None) -> list[Message]:
+        """Every message ever, in the order of seq; or the newest `limit` of those below seq `before`."""
+        identity(conversation, "conversation")
+        arguments.number(before, "before", least=0)
+        arguments.number(limit, "limit", least=0)
+        await self._ready()
+        return await self._store.history(self._principal, conversation, before=before, limit=limit)
+
+    async def conversations(self) -> list[Conversation]:
+        """The person's conversations, the latest first."""
+        await self._ready()
+        return await self._store.conversations(self._principal)
+
+    async def update_conversation(
+        self,
+        conversation: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        zone: str | None = None,
+    ) -> Conversation:
+        """Give a conversation a title, tags, or the time zone in which its times and days are read."""
+        identity(conversation, "conversation")
+        changes: dict[str, Any] = {}
+        if title is not None:
+            changes["title"] = arguments.title(title)
+        if tags is not None:
+            changes["tags"] = arguments.tags(tags)
+        if zone is not None:
+            changes["zone"] = times.load_zone(zone).key
+        await self._ready()
+        changed = await self._store.update_conversation(self._principal, conversation, **changes)
+        if self._recalling is not None and zone is not None:
+            self._recalling.scopes.forget()
+        return changed
