@@ -83,8 +83,8 @@ class Weights(NamedTuple):
     rarity: float = 0.3
     common: float = 0.125  # the share of lines in which a word is too common to tell anything,
     damp: float = 3.2  # and how sharply that sets in
-    size: float = 0.5  # 1: the mean of a unit's words counts, 0: their sum
-    short: float = 6.4  # words a unit should have
+    size: float = 0.66  # 1: the mean of a unit's words counts, 0: their sum
+    short: float = 7.3  # words a unit should have
     lead: float = 1.9  # what opens a conversation says what it is about,
     fade: float = 1.4  # for so many lines,
     stretch: float = 0.8  # more in long talks,
