@@ -55,7 +55,9 @@ _COMMON: Final = words(
     btw fyi asap imo tbd tbc todo diy eta n/a am pm usd eur gbp ceo cto cfo hr it phd ba ma msc bsc mba
     introduction methods results conclusion background abstract discussion summary references oh haha great good
     nice congrats bye hang bet mexican korean egyptian egyptians italian african asian latin western eastern
-    happy merry internet web covid-19 covid ii iii iv earth"""
+    happy merry internet web covid-19 covid ii iii iv earth yeah yep yup nope woohoo yay hooray aw aww hmm huh cheers
+    absolutely definitely totally exactly awesome cool amazing glad sure tues thurs weds day week month year part step
+    option version chapter section figure table page example"""
 )
 _CONTRACTED: Final = words("what's here's there's that's it's who's where's how's let's she's he's")
 
