@@ -30,7 +30,7 @@ from bench.recall import CACHE, shown
 from recollect import Brief, Memory
 from recollect.core import ledger
 from recollect.core.models import Message
-from recollect.core.summarise import Length
+from recollect.core.narrative import Length
 from recollect.core.turns import turns_of
 from recollect.providers.tokenizer import count_tokens
 from recollect.recall import important

@@ -31,7 +31,8 @@ from rich.table import Table
 from bench import data
 from recollect.core import analysis
 from recollect.core.models import Message
-from recollect.core.summarise import Length, Statement, narrative, summarise, words
+from recollect.core.narrative import Length, Statement, narrative, words
+from recollect.core.summarise import summarise
 from recollect.providers.tokenizer import tokenizer_for
 
 TUNED_FROM: Final = 200  # the dialogue from which on weights were tuned

@@ -12,7 +12,7 @@ from typing import Final
 
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import Parts
-from recollect.compressing import Compressing
+from recollect.compressing import Compressing, Writer
 from recollect.core.models import Done
 from recollect.core.protocols import Tokenizer
 from recollect.current_settings import CurrentSettings
@@ -21,7 +21,6 @@ from recollect.holders import new_holder
 from recollect.metrics import RecallMetrics
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.worker import Track, Upkeep, Worker
-from recollect.writing import BriefWriter
 
 COUNTER: Final = "o200k_base"
 FOLDED: Final = 1_000_000  # messages of a conversation that are looked at together for its brief
@@ -43,7 +42,11 @@ class Background:
         def tokenizer() -> Tokenizer:
             return tokenizer_for(COUNTER)
 
-        writer = BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
+        def writer() -> Writer:
+            from recollect.writing import BriefWriter  # its rules take a while to read
+
+            return BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
+
         self.compressing = Compressing(
             store, clock, writer, settings=lambda: settings.now, tokenizer=tokenizer, holder=holder
         )

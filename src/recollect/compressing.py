@@ -90,13 +90,15 @@ class Compressing:
         self,
         store: SqlStore,
         clock: Clock,
-        writer: Writer,
+        writer: Callable[[], Writer],
         *,
         settings: Callable[[], Settings],
         tokenizer: Callable[[], Tokenizer],
         holder: str,
     ) -> None:
-        self._store, self._clock, self._writer, self._settings = store, clock, writer, settings
+        self._store, self._clock, self._settings = store, clock, settings
+        self._writer: Writer | None = None
+        self._make_writer = writer  # when first needed
         self._tokenizer, self._holder = tokenizer, holder
         self._busy: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -280,6 +282,8 @@ class Compressing:
         tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
         now = self._clock.now()
         fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens, run.ask_model)
+        if self._writer is None:
+            self._writer = await asyncio.to_thread(self._make_writer)
         body = await self._writer.write(fold, check)
         saved = await self._store.briefs.save(
             principal, conversation, before, body, through=through, count=len(messages), now=now

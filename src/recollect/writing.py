@@ -21,9 +21,10 @@ from recollect.core.grounding import Said, Sources, sentences
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message
 from recollect.core.moments import dated
+from recollect.core.narrative import Length, Statement, ladder, narrative, words
 from recollect.core.protocols import Model, Tokenizer
 from recollect.core.replies import InvalidReply, Reply
-from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
+from recollect.core.summarise import summarise
 from recollect.core.text import storable
 from recollect.settings import Settings
 from recollect.waiting import awaited

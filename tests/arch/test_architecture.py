@@ -237,7 +237,8 @@ import sys, os, logging, builtins
 import recollect
 assert not logging.getLogger().handlers
 assert not logging.getLogger("recollect").handlers
-for name in ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime"):
+others = ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime")
+for name in (*others, "recollect.core.extract", "recollect.core.summarise", "recollect.core.dates"):  # many patterns
     assert name not in sys.modules, name
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -16,7 +16,7 @@ from recollect import Memory, Settings, count_tokens_for_messages
 from recollect.cli import display
 from recollect.cli.brief import compare
 from recollect.core.brief import Brief
-from recollect.core.summarise import Statement
+from recollect.core.narrative import Statement
 from recollect.testing import FakeModel
 
 Run = Callable[..., Any]

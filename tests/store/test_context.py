@@ -24,7 +24,7 @@ from prompts import (
 from recollect import Context, Memory
 from recollect.core import analysis
 from recollect.core.errors import ProviderUnavailable
-from recollect.recall import fence
+from recollect.recall import context, fence
 from recollect.settings import preset
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
 from tables import ask
@@ -250,6 +250,26 @@ def test_brief_and_ledger_take_less_than_a_thousand_tokens_however_long_the_talk
         assert_within(context, 4000)
     asked = memory.context("talk", "Which colour do I prefer for page7?")
     assert any("colour7 " in one["text"] for one in part(asked, "important_data"))
+
+
+def test_a_prompt_is_the_same_whatever_was_asked_before(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "SHORTER", 2)
+    memory = open_memory(settings=preset("D"))
+    tell(memory, "talk", long_talk(150))
+    memory.drain()
+    asked = [
+        (f"Which colour do I prefer for page{place}{' and why' * place}?", budget, model)
+        for place in range(4)
+        for budget in (1500, 2500, 4000)
+        for model in ("gpt-4o-mini", "gpt-4")
+    ]
+    first = [memory.context("talk", text, budget=budget, model=model) for text, budget, model in asked]
+    again = [memory.context("talk", text, budget=budget, model=model) for text, budget, model in reversed(asked)]
+    memory.close()
+    other = open_memory(settings=preset("D"))
+    anew = [other.context("talk", text, budget=budget, model=model) for text, budget, model in reversed(asked)]
+    assert first == again[::-1] == anew[::-1]
+    assert any(part(one, "summary") for one in first)
 
 
 def test_the_default_context_stays_below_three_thousand_tokens(open_memory: Open) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.providers.tokenizer import tokenizer_for
-from recollect.recall.excerpts import ELLIPSIS, excerpt
+from recollect.recall.excerpts import ELLIPSIS, Asked, excerpt
 
 COUNTER = tokenizer_for("gpt-4o-mini")
 FILLER = "The weather in the town was mild and the people walked along the river as they did on every other day. "
@@ -26,7 +26,7 @@ def buried(at: float, size: int = MEGABYTE, filler: str = FILLER, needle: str = 
 
 def test_a_text_that_fits_is_not_touched() -> None:
     for text in ("", "short", "short\n", FILLER * 3, "  blanks around  "):
-        assert excerpt(text, COUNTER.count(text) or 1, COUNTER, "river") == text
+        assert excerpt(text, COUNTER.count(text) or 1, COUNTER, Asked("river")) == text
 
 
 def test_one_token_less_makes_it_an_excerpt() -> None:
@@ -38,7 +38,7 @@ def test_one_token_less_makes_it_an_excerpt() -> None:
 
 @pytest.mark.parametrize("tokens", [0, -1, -1000])
 def test_no_room_is_no_text(tokens: int) -> None:
-    assert excerpt("something", tokens, COUNTER, "something") == ""
+    assert excerpt("something", tokens, COUNTER, Asked("something")) == ""
 
 
 @pytest.mark.parametrize("at", [0.0, 0.15, 0.3, 0.5, 0.95, 1.0])
@@ -46,7 +46,7 @@ def test_no_room_is_no_text(tokens: int) -> None:
 def test_what_is_asked_for_is_held_wherever_it_stands_in_a_megabyte(at: float, tokens: int) -> None:
     text = buried(at)
     began = time.process_time()
-    found = excerpt(text, tokens, COUNTER, QUESTION)
+    found = excerpt(text, tokens, COUNTER, Asked(QUESTION))
     took = time.process_time() - began
     assert COUNTER.count(found) <= tokens
     assert "4711" in found and "parrot" in found
@@ -56,14 +56,14 @@ def test_what_is_asked_for_is_held_wherever_it_stands_in_a_megabyte(at: float, t
 def test_where_nothing_is_asked_for_beginning_and_end_are_held() -> None:
     text = "BEGIN " + FILLER * 5000 + "END"
     for question in ("", "zebra", "the of and"):
-        found = excerpt(text, 200, COUNTER, question)
+        found = excerpt(text, 200, COUNTER, Asked(question))
         assert found.startswith("BEGIN") and found.endswith("END") and ELLIPSIS in found
         assert COUNTER.count(found) <= 200
 
 
 def test_the_stretch_with_most_of_the_words_wins() -> None:
     text = FILLER * 200 + "A gate was seen. " + FILLER * 200 + NEEDLE + FILLER * 200 + "A parrot sang. " + FILLER * 200
-    assert "4711" in excerpt(text, 100, COUNTER, QUESTION)
+    assert "4711" in excerpt(text, 100, COUNTER, Asked(QUESTION))
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_the_stretch_with_most_of_the_words_wins() -> None:
 )  # fmt: skip
 def test_in_any_script(filler: str, needle: str, question: str, held: str) -> None:
     text = buried(0.4, size=60_000, filler=filler, needle=needle)
-    found = excerpt(text, 200, COUNTER, question)
+    found = excerpt(text, 200, COUNTER, Asked(question))
     assert held in found
     assert COUNTER.count(found) <= 200
 
 
 def test_in_a_run_of_characters_without_any_blank_or_sign() -> None:
     text = "今天天气很好人们沿着河边散步" * 2000 + "花园大门的密码是四七一一" + "今天天气很好人们沿着河边散步" * 2000
-    found = excerpt(text, 200, COUNTER, "花园大门的密码是什么")
+    found = excerpt(text, 200, COUNTER, Asked("花园大门的密码是什么"))
     assert COUNTER.count(found) <= 200
     assert "四七一一" in found
 
@@ -107,7 +107,7 @@ def test_in_a_run_of_characters_without_any_blank_or_sign() -> None:
 def test_a_megabyte_of_anything_is_cut_within_a_second(text: str) -> None:
     for question in (QUESTION, ""):
         began = time.process_time()
-        found = excerpt(text, 400, COUNTER, question)
+        found = excerpt(text, 400, COUNTER, Asked(question))
         assert time.process_time() - began < 1.0
         assert 0 < COUNTER.count(found) <= 400
 
@@ -122,7 +122,7 @@ WILD = st.lists(
 @settings(max_examples=300)
 @given(WILD, st.integers(0, 120), st.sampled_from(["", "gate code", "東京", "the"]))
 def test_an_excerpt_never_exceeds_its_tokens_and_is_of_the_text(text: str, tokens: int, question: str) -> None:
-    found = excerpt(text, tokens, COUNTER, question)
+    found = excerpt(text, tokens, COUNTER, Asked(question))
     assert COUNTER.count(found) <= tokens
     if found != text:
         rest = found.removeprefix("[…] ").removesuffix(ELLIPSIS.rstrip())
@@ -131,4 +131,4 @@ def test_an_excerpt_never_exceeds_its_tokens_and_is_of_the_text(text: str, token
 
 def test_a_small_excerpt_of_a_long_text_is_not_empty() -> None:
     for tokens in range(8, 40):
-        assert excerpt(buried(0.1, 20_000), tokens, COUNTER, QUESTION) != ""
+        assert excerpt(buried(0.1, 20_000), tokens, COUNTER, Asked(QUESTION)) != ""

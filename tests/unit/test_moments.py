@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from recollect.core.extract import extract
 from recollect.core.models import Message
 from recollect.core.moments import MOST, dated
-from recollect.core.summarise import Length, narrative, summarise, words
+from recollect.core.narrative import Length, narrative, words
+from recollect.core.summarise import summarise
 from recollect.core.telling import undated
 
 MONDAY = datetime(2023, 5, 8, 13, tzinfo=UTC)

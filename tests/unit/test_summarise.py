@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from recollect.core import analysis
 from recollect.core.models import Message
+from recollect.core.narrative import Length, Statement, ladder, narrative, words
 from recollect.core.sentences import PAST, shorten, split, tidy
-from recollect.core.summarise import Length, Statement, ladder, narrative, summarise, words
+from recollect.core.summarise import summarise
 from recollect.core.telling import ADDED, told, trimmed
 
 START = datetime(2024, 5, 8, 9, tzinfo=UTC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import itertools
 import json
 import logging
 import pickle
@@ -25,6 +26,7 @@ from recollect.providers.tokenizer import (
     O200K,
     BpeTokenizer,
     EstimateTokenizer,
+    Remembering,
     TokenCount,
     count_message,
     count_tokens,
@@ -323,6 +325,42 @@ def test_threads_that_count_first_at_the_same_time_load_the_table_once(monkeypat
 
     assert counts == [2] * 8
     assert sorted(reads) == ["cl100k_base", "o200k_base"]
+
+
+# Counting for one prompt
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "gpt-4o"])
+def test_lines_that_are_counted_one_by_one_add_up_to_the_exact_count(model: str) -> None:
+    exact, chance = tokenizer_for(model), random.Random(7)
+    remembering = Remembering(exact)
+    for _ in range(1000):
+        text = "\n".join(chance.choices(STRINGS[:-200], k=chance.randint(1, 12)))
+        assert remembering.count(text) == exact.count(text), text
+    for first, second in itertools.product(" \n\r\t/'.a1Z\u0301\xa0\u3000\x1c\x85字🙂\ud800", repeat=2):
+        for text in (f"a{first}\n{second}b", f"!{first}\n{second}", f"{first}\n{second}\n/{first}"):
+            assert remembering.count(text) == exact.count(text), text
+
+
+def test_a_line_is_counted_once() -> None:
+    counted: list[str] = []
+
+    class Noting(BpeTokenizer):
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return super().count(text)
+
+    remembering = Remembering(Noting(O200K, tokenizer._encoding(O200K, O200K.pattern)))
+    for text in ("one\ntwo\n", "one\n", "zero\none\ntwo\n"):
+        assert remembering.count(text) == count_tokens(text, "gpt-4o")
+    assert sorted(counted) == ["one\n", "two\n", "zero\n"]
+
+
+def test_estimates_are_remembered_as_a_whole() -> None:
+    estimate = EstimateTokenizer()
+    remembering = Remembering(estimate)
+    assert (remembering.name, remembering.exact) == ("estimate", False)
+    assert all(remembering.count(text) == estimate.count(text) for text in STRINGS)
 
 
 def test_importing_loads_neither_tiktoken_nor_a_table() -> None:

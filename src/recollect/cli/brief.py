@@ -32,7 +32,7 @@ from recollect.core.brief import BUILT_IN, Brief
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.ledger import Entry
 from recollect.core.models import Conversation, JsonObject, Record
-from recollect.core.summarise import Statement, words
+from recollect.core.narrative import Statement, words
 from recollect.core.turns import turns_of
 from recollect.settings import Settings
 from recollect.sync import Memory

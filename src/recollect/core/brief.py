@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from recollect.core import ledger, times
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message, Record
-from recollect.core.summarise import Statement, narrative
+from recollect.core.narrative import Statement, narrative
 
 BUILT_IN: Final = "recollect-extractive"
 FACTS: Final = 3  # that a record names

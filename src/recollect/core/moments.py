@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
 from recollect.core import date_rules
@@ -31,7 +30,6 @@ _COARSE: Final = ("hour", "quarter")
 _WEEKS: Final = ("week", "weekend")
 
 
-@lru_cache(maxsize=1 << 12)  # entries are told again and again
 def dated(text: str, at: datetime, zone: str = "UTC") -> str:
     """The text, said at this moment, with the dates that its words for days, weeks, months and years meant."""
     folded, places = fold(text)

@@ -7,7 +7,7 @@ words are, what it is about, who says it and where. Statements of an earlier sum
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -16,44 +16,11 @@ from math import exp, fsum, log
 from typing import Final, NamedTuple
 
 from recollect.core import analysis, sentences, speech
-from recollect.core.models import Message, Record
+from recollect.core.models import Message
+from recollect.core.narrative import Length, Statement, narrative, words
 from recollect.core.telling import ADDED, Days, quoted, speaker, told, trimmed, undated
 
 POOL: Final = 600  # units that are told and compared; the rest could hardly win
-_LADDER: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
-
-
-@dataclass(frozen=True, slots=True)
-class Statement(Record):
-    """One statement of a narrative, complete in itself."""
-
-    text: str
-    sources: tuple[str, ...]  # the messages it rests on
-    at: datetime  # of the first of them
-    weight: float  # how much it matters, so that a later fold can compare
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """How long a narrative should and may be, by any measure of text (words, tokens)."""
-
-    least: int
-    most: int
-    measure: Callable[[str], int]
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def ladder(version: int) -> Length:
-    """The words of a brief's narrative, which grow with its version (counted from 1)."""
-    least, most = _LADDER[min(max(version, 1), len(_LADDER)) - 1]
-    return Length(least, most, words)
-
-
-def narrative(statements: Sequence[Statement]) -> str:
-    return " ".join(statement.text for statement in statements)
 
 
 def summarise(

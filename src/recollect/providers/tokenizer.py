@@ -7,6 +7,7 @@ only merges, it never loads. Text that looks like a special token is counted as 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -248,6 +249,26 @@ class BpeTokenizer:
         if self._whole_encoding is None:  # built twice in a race, which is harmless
             self._whole_encoding = _encoding(self._table, r"[\s\S]+")
         return self._whole_encoding
+
+
+# A line end before anything but blanks, another line end or a slash is the end of a piece in both patterns, and no
+# pattern looks back: there, tokens of the parts add up to those of the whole.
+_LINE_END: Final = re.compile(r"\n(?=[^\s/])")
+
+
+class Remembering:
+    """The same counts, nothing counted twice: for as long as one prompt is made, since it holds what it has read."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.name, self.exact = tokenizer.name, tokenizer.exact
+        self._by_lines = isinstance(tokenizer, BpeTokenizer)  # an estimate is rounded for each text
+        self._count = functools.cache(tokenizer.count)
+
+    def count(self, text: str) -> int:
+        if not self._by_lines:
+            return self._count(text)
+        *lines, last = _LINE_END.split(text)
+        return sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
 
 
 def _without_surrogates(text: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -15,6 +15,7 @@ from recollect.core.brief import Brief, CorruptBrief
 from recollect.core.extract import extract
 from recollect.core.ledger import Entry
 from recollect.core.models import Hit, Principal
+from recollect.core.narrative import Statement
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ MOST: Final = 200_000  # entries of all conversations together
 BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
 TOLD: Final = 3  # statements of a brief that a hit quotes
 
+Shorter = dict[tuple[str, str, int], Sequence[Statement]]  # a narrative by tokenizer, zone and tokens it may have
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -34,6 +37,7 @@ class Remembered:
     brief: Brief | None = None
     entries: Sequence[Entry] = ()
     degraded: tuple[str, ...] = ()
+    shorter: Shorter = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class _Known:
     brief: Brief | None
     entries: Sequence[Entry]
     seen: int  # seq up to which entries were looked for
+    shorter: Shorter = field(default_factory=dict)
 
 
 class LatestBriefs:
@@ -70,7 +75,7 @@ class LatestBriefs:
             if known.seen < last:
                 known = await self._with_news(principal, conversation, known, last)
                 self._keep(principal, conversation, known)
-        return Remembered(known.brief, known.entries, degraded)
+        return Remembered(known.brief, known.entries, degraded, known.shorter)
 
     def _alone(self, principal: Principal, conversation: str) -> asyncio.Lock:
         """Many who ask at once are served by one reading."""

@@ -9,19 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from recollect.core.brief import Brief
 from recollect.core.errors import InvalidInput
 from recollect.core.ledger import Entry
 from recollect.core.models import Context, JsonObject, Message
+from recollect.core.narrative import Statement
 from recollect.core.protocols import Tokenizer
-from recollect.core.summarise import Statement
 from recollect.core.turns import turns_of
 from recollect.recall import fence, important
-from recollect.recall.excerpts import excerpt
+from recollect.recall.excerpts import Asked, excerpt
 from recollect.recall.important import Worthy
-from recollect.recall.packing import Item
+from recollect.recall.packing import Item, exceeds
 from recollect.recall.quotes import Memory
 from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older
 
@@ -36,6 +37,7 @@ DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
 WORTH_GROWING: Final = 60  # tokens that are free
 LEAST_LINE: Final = 4  # tokens that an entry has at least
+SHORTER: Final = 32  # narratives of one brief that are remembered
 LEFT_OUT: Final = 20  # things left out that `explain` names, of each kind
 
 
@@ -48,7 +50,7 @@ class Limits:
     brief: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ingredients:
     """What a context is made from. `newest` are the conversation's last messages in order, without the question."""
 
@@ -63,6 +65,12 @@ class Ingredients:
     entries: Sequence[Entry] = ()  # of the ledger, with what was said since the brief
     liked: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
+    shorter: dict[tuple[str, str, int], Sequence[Statement]] = field(default_factory=dict)  # narratives, once made
+
+    @cached_property
+    def ranked(self) -> list[Worthy]:
+        """The entries by what they are worth for the question."""
+        return important.weigh(self.entries, self.question, self.liked, self.zone)
 
     @property
     def covered(self) -> int:
@@ -147,9 +155,10 @@ def _filled(
     takes_all = budget <= SMALL and limits.recall >= DEFAULT_RECALL  # what the tail left is free
     base = memory.tokens  # of the brief
     turns = limits.turns if budget > SMALL else 1
+    asked = Asked(given.question)
 
     def newest(free: Room) -> Tail:
-        return newest_turns(given.newest, free, turns, question=given.question, tokenizer=tokenizer, count=count)
+        return newest_turns(given.newest, free, turns, asked=asked, tokenizer=tokenizer, count=count)
 
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
@@ -193,10 +202,9 @@ def _grown(
     cap = min(limits.brief, brief.tokens(count) + room.left)
     if room.left < WORTH_GROWING:
         return brief
-    ranked = important.weigh(given.entries, given.question, given.liked, given.zone)
-    larger = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
+    larger = _with_entries(given.ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
     if given.brief is not None:
-        larger = _with_narrative(given.brief, larger, cap, given.zone, tokenizer, count)
+        larger = _with_narrative(given, given.brief, larger, cap, tokenizer, count)
     memory.before = larger.lines
     if not room.take(memory.tokens - before):
         memory.before = brief.lines
@@ -252,7 +260,7 @@ def _recall_share(budget: int, left: int, recall_budget: int) -> int:
 # The brief's part.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Brief:
     """What of the brief stands in the prompt, and what does not."""
 
@@ -261,7 +269,7 @@ class _Brief:
     data_left_out: Sequence[Worthy] = ()
     statements_left_out: int = 0
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         return important.lines(self.data, self.statements)
 
@@ -309,23 +317,25 @@ def _brief(
 ) -> _Brief:
     """Entries by relevance, then as much of the narrative as fits."""
     turns = turns_of(given.newest)
-    ranked = important.weigh(given.entries, given.question, given.liked, given.zone)
     if budget <= SMALL:
         cap = min(int(left * SMALL_DATA), SMALL_DATA_MOST, limits.brief)
         obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
-        standing = [one for one in ranked if one.always_matters and (obeys or one.entry.slot not in important.ORDERS)]
+        standing = [one for one in given.ranked if one.always_matters]
+        standing = [one for one in standing if obeys or one.entry.slot not in important.ORDERS]
         return _with_entries(standing, cap, important.WORTH_TELLING, tokenizer)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
-    data = _with_entries(ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
-    return data if given.brief is None else _with_narrative(given.brief, data, cap, given.zone, tokenizer, count)
+    data = _with_entries(given.ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
+    return data if given.brief is None else _with_narrative(given, given.brief, data, cap, tokenizer, count)
 
 
-def _with_narrative(brief: Brief, data: _Brief, cap: int, zone: str, tokenizer: Tokenizer, count: Count) -> _Brief:
+def _with_narrative(
+    given: Ingredients, brief: Brief, data: _Brief, cap: int, tokenizer: Tokenizer, count: Count
+) -> _Brief:
     """As much of the narrative as the entries leave room for."""
     heading = tokenizer.count("\n".join(fence.background("")))
     rest = cap - heading - (data.tokens(count) if data.lines else _frame(count))
-    statements = important.fitting(brief, rest, tokenizer.count, zone)
+    statements = _narrative(given, brief, rest, tokenizer)
     while True:
         left_out = len(brief.statements) - len(statements)
         found = _Brief(data.data, statements, data.data_left_out, left_out)
@@ -334,12 +344,24 @@ def _with_narrative(brief: Brief, data: _Brief, cap: int, zone: str, tokenizer: 
         statements = statements[:-1]  # an estimate was too low
 
 
+def _narrative(given: Ingredients, brief: Brief, most: int, tokenizer: Tokenizer) -> Sequence[Statement]:
+    """Made once for each room: from question to question it is nearly the same."""
+    place = (tokenizer.name, given.zone, most)
+    found = given.shorter.get(place)
+    if found is None:
+        found = important.fitting(brief, most, tokenizer.count, given.zone)
+        if len(given.shorter) >= SHORTER:
+            given.shorter.clear()
+        given.shorter[place] = found
+    return found
+
+
 def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: Tokenizer) -> _Brief:
     """The entries that are worth it and fit, best first; and the heading must fit too."""
     left = cap - tokenizer.count(fence.DATA + "\n")
     data, others = [], []
     for one in ranked:
-        fits = one.worth >= worth and left >= LEAST_LINE
+        fits = one.worth >= worth and left >= LEAST_LINE and not exceeds(one.text, left)
         tokens = tokenizer.count(fence.bullet(one.text) + "\n") if fits else 0
         if fits and tokens <= left:
             left -= tokens

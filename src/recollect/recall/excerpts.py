@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
@@ -15,13 +17,45 @@ _COMPARED: Final = 50_000  # words that are compared with the question's
 _EACH: Final = 4  # characters of a token, about
 
 
-def excerpt(text: str, tokens: int, tokenizer: Tokenizer, question: str = "") -> str:
+class Asked:
+    """Where words of a question stand in texts. A text is read once, however often it is cut."""
+
+    def __init__(self, question: str) -> None:
+        self._question = question
+        self._known: dict[str, list[tuple[int, str]]] = {}
+
+    def places(self, text: str) -> list[tuple[int, str]]:
+        if text not in self._known:
+            self._known[text] = self._read(text)
+        return self._known[text]
+
+    def _read(self, text: str) -> list[tuple[int, str]]:
+        """Words are looked for by how they begin, and compared as recall compares."""
+        asked, begun = self._words
+        if not asked:
+            return []
+        return [
+            (match.start(), word)
+            for match in islice(begun.finditer(text), _COMPARED)
+            for word in asked.intersection(analysis.words(match[0]))
+        ]
+
+    @cached_property
+    def _words(self) -> tuple[set[str], re.Pattern[str]]:
+        """The words as recall compares them, and what finds their beginnings."""
+        asked = set(analysis.words(self._question))
+        telling = [word for word in _WORD.findall(self._question) if asked.intersection(analysis.words(word))]
+        begun = {re.escape(piece) for word in telling for piece in _beginnings(word)}
+        return asked, re.compile(rf"(?:{'|'.join(sorted(begun))})\w{{0,30}}", re.IGNORECASE)
+
+
+def excerpt(text: str, tokens: int, tokenizer: Tokenizer, asked: Asked | None = None) -> str:
     """As much of a text as so many tokens hold."""
     if tokens <= 0:
         return ""
-    if tokenizer.count(text[: tokens * 200]) <= tokens and len(text) <= tokens * 200:
+    if len(text) <= tokens * 200 and tokenizer.count(text) <= tokens:
         return text
-    centre = _centre(text, question, tokens * _EACH)
+    centre = None if asked is None else _centre(asked.places(text), tokens * _EACH)
     low, high = 0, min(len(text), tokens * 12)
     while low < high:  # the most characters that fit
         middle = (low + high + 1) // 2
@@ -42,9 +76,8 @@ def _piece(text: str, characters: int, centre: int | None) -> str:
     return f"{before}{text[start:stop]}{after}"
 
 
-def _centre(text: str, question: str, window: int) -> int | None:
+def _centre(places: Sequence[tuple[int, str]], window: int) -> int | None:
     """The middle of the stretch that has most different words of the question; None if none stands in the text."""
-    places = _places(text, question)
     best, centre, first = 0, None, 0
     within: dict[str, int] = {}
     for at, word in places:
@@ -58,21 +91,6 @@ def _centre(text: str, question: str, window: int) -> int | None:
         if len(within) > best:
             best, centre = len(within), (at + places[first][0]) // 2
     return centre
-
-
-def _places(text: str, question: str) -> list[tuple[int, str]]:
-    """Where words of the question stand. They are looked for by how they begin, and compared as recall compares."""
-    asked = set(analysis.words(question))
-    if not asked:
-        return []
-    telling = [word for word in _WORD.findall(question) if asked.intersection(analysis.words(word))]
-    begun = {re.escape(piece) for word in telling for piece in _beginnings(word)}
-    found = re.finditer(rf"(?:{'|'.join(sorted(begun))})\w{{0,30}}", text, re.IGNORECASE)
-    return [
-        (match.start(), word)
-        for match in islice(found, _COMPARED)
-        for word in asked.intersection(analysis.words(match[0]))
-    ]
 
 
 def _beginnings(word: str) -> list[str]:

@@ -32,9 +32,9 @@ _UNQUOTE: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.
 _BREAK: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # what may look like the end of a line
 # What our lines begin with. A blank before it says that it is not ours; one of several blanks was added by us.
 _OURS: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
-_LIKE_OURS: Final = re.compile(rf"(?<=[{_BREAK}])(?= *(?:{_OURS.pattern}))")
+_LIKE_OURS: Final = re.compile(rf"([{_BREAK}])(?= *(?:{_OURS.pattern}))")
 _INDENTED: Final = re.compile(rf"(?<=[{_BREAK}]) (?= *(?:{_OURS.pattern}))")
-_ROLE_LINE: Final = re.compile(rf"(?<=[{_BREAK}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE)
+_ROLE_LINE: Final = re.compile(rf"([{_BREAK}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:
@@ -48,12 +48,12 @@ def unquoted(text: str) -> str:
 
 def in_turn(text: str) -> str:
     """The text of a message where messages follow each other as one text: no line of it looks like another message."""
-    return _ROLE_LINE.sub(" ", quoted(text))
+    return _ROLE_LINE.sub(r"\1 ", quoted(text))
 
 
 def _indented(text: str) -> str:
     """Stored text that begins behind something of ours."""
-    return _LIKE_OURS.sub(" ", quoted(text))
+    return _LIKE_OURS.sub(r"\1 ", quoted(text))
 
 
 def _stored(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -17,7 +17,8 @@ from recollect.core import analysis, ledger, times
 from recollect.core.brief import Brief
 from recollect.core.ledger import Entry
 from recollect.core.moments import dated
-from recollect.core.summarise import Length, Statement, narrative, summarise
+from recollect.core.narrative import Length, Statement, narrative
+from recollect.core.summarise import summarise
 from recollect.recall import fence
 
 # What an entry is worth before anything is asked. Names alone say nothing and are not told; links, if asked for.
@@ -50,13 +51,18 @@ _RELATIVE: Final = re.compile(
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Worthy:
     """An entry and what it is worth for a question."""
 
     entry: Entry
     worth: float
-    text: str
+    before: str  # the value that it replaced
+    zone: str
+
+    @cached_property
+    def text(self) -> str:
+        return told(self.entry, self.before, self.zone)
 
     @property
     def always_matters(self) -> bool:
@@ -78,7 +84,7 @@ def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float]
         if asked:
             worth += _ASKED * len(asked & _words(f"{entry.slot} {entry.text} {entry.value}")) / len(asked)
         worth += _LIKED * liked(entry.seq)
-        found.append(Worthy(entry, worth, told(entry, before, zone)))
+        found.append(Worthy(entry, worth, before, zone))
     return sorted(found, key=lambda one: -one.worth)
 
 
@@ -106,11 +112,11 @@ def told(entry: Entry, before: str, zone: str) -> str:
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
 
 
-def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> list[Statement]:
+def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> Sequence[Statement]:
     """The narrative's statements, all of them or those that a shorter one has: made anew to fit, not cut off."""
     if count(narrative(brief.statements)) <= most:
-        return list(brief.statements)
-    return summarise([], old=brief.statements, length=Length(0, most, count), zone=zone) if most > 0 else []
+        return brief.statements
+    return summarise([], old=brief.statements, length=Length(0, most, count), zone=zone) if most > 0 else ()
 
 
 def lines(chosen: Sequence[Worthy], statements: Sequence[Statement]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from recollect.core import passages
@@ -39,6 +40,7 @@ def passage_items(
         NEAR * _at(near, place) + LEXICAL * _at(lexical, place) + CODE * (code and span.kind == "code")
         for place, span in enumerate(spans)
     ]
+    best = max(worth, default=0.0)
     return [
         Item(
             index,
@@ -46,7 +48,7 @@ def passage_items(
             message,
             message.content[span.start : span.stop],
             span.kind,
-            score + worth[place] - max(worth),
+            score + worth[place] - best,
         )
         for place, span in enumerate(spans)
     ]
@@ -62,15 +64,23 @@ def _at(values: Sequence[float], place: int) -> float:
     return values[place] if place < len(values) else 0.0
 
 
+def exceeds(text: str, tokens: int) -> bool:
+    """Whether a text surely has more tokens, to be known before they are counted.
+
+    No token reaches from one word into the next, unless that begins with a slash.
+    """
+    most = tokens + text.count("/")
+    return tokens < 1 or len(text.split(None, most)) > most
+
+
 def pack(
     items: Sequence[Item], budget: int, cost: Callable[[Item], int], take: Callable[[Item], None]
 ) -> tuple[list[Item], list[Item]]:
     """Take the items that fit, best first, and return them and the others. One that does not fit is passed over."""
     taken: list[Item] = []
     left_out: list[Item] = []
-    for item in sorted(items, key=lambda one: -one.score):
-        tokens = cost(item) if budget > 0 else 1
-        if tokens <= budget:
+    for item in sorted(items, key=attrgetter("score"), reverse=True):
+        if not exceeds(item.text, budget) and (tokens := cost(item)) <= budget:
             take(item)
             taken.append(item)
             budget -= tokens

@@ -11,7 +11,7 @@ from typing import Final
 from recollect.core.models import Context, JsonObject, Message, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import paired
-from recollect.providers.tokenizer import count_message
+from recollect.providers.tokenizer import Remembering, count_message
 from recollect.recall.briefs import Remembered
 from recollect.recall.context import Ingredients, Limits, build
 from recollect.recall.recaller import Found, Recaller, items_of
@@ -111,7 +111,9 @@ def _build(
         remembered.entries,
         _liked(found, conversation),
         found.degraded,
+        remembered.shorter,
     )
+    tokenizer = Remembering(tokenizer)
     return build(
         given,
         budget=budget,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
@@ -14,12 +13,6 @@ from recollect.recall.packing import Item, pack
 from recollect.recall.tail import Count
 
 ROUNDS: Final = 3  # of filling what estimates left free
-
-
-@lru_cache(maxsize=1 << 13)
-def _tokens(count: Callable[[str], int], text: str) -> int:
-    """The same passages are weighed for one question after another."""
-    return count(text)
 
 
 class Memory:
@@ -42,12 +35,17 @@ class Memory:
         self._tokenizer, self._count = tokenizer, count
         self.before = before
         self._headings: set[fence.Heading] = set()
-        self._lines: dict[tuple[int, int], int] = {}  # tokens of each item, counted once
+        self._known: dict[int, fence.Heading] = {}  # of each message,
+        self._lines: dict[tuple[int, str], str] = {}  # and its passages, told
+        self._quoted: list[Item] = []  # what `_quotes` tell
+        self._quotes: list[str] = []
         self.chosen: list[Item] = []
         self.left_out = sorted(items, key=lambda item: -item.score)
 
     def message(self) -> JsonObject:
-        quotes = self._told()
+        if self._quoted != self.chosen:
+            self._quoted, self._quotes = list(self.chosen), self._told()
+        quotes = self._quotes
         between = [fence.RECALLED] if quotes and self.before else []
         return {"role": "user", "content": fence.fenced([*self.before, *between, *quotes])}
 
@@ -75,30 +73,35 @@ class Memory:
 
     def fill(self, budget: int) -> None:
         """Quotes, as far as the whole stays within so many tokens."""
+        used = self._count(self.message())
         for _ in range(ROUNDS):
-            used = self._count(self.message())
-            before = len(self.chosen)
             new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
-            while new and self._count(self.message()) > budget:  # an estimate was too low
+            if not new:
+                break
+            while (used := self._count(self.message())) > budget and new:  # an estimate was too low
                 dropped = new.pop()
                 self.chosen.remove(dropped)
                 self.left_out.append(dropped)
-            if len(self.chosen) == before:
+            if not new:
                 break
-        if self.chosen and self._count(self.message()) > budget:
+        if self.chosen and used > budget:
             self.chosen = []
 
     def _heading(self, item: Item) -> fence.Heading:
-        return fence.heading(item.message, self._zone, self._conversation)
+        if item.index not in self._known:
+            self._known[item.index] = fence.heading(item.message, self._zone, self._conversation)
+        return self._known[item.index]
+
+    def _line(self, item: Item, text: str) -> str:
+        place = (item.index, text)
+        if place not in self._lines:
+            self._lines[place] = fence.line(item.message, text)
+        return self._lines[place]
 
     def _cost(self, item: Item) -> int:
-        place, heading = (item.index, item.place), self._heading(item)
-        if place not in self._lines:
-            self._lines[place] = _tokens(self._tokenizer.count, fence.line(item.message, item.text) + "\n")
+        heading, tokens = self._heading(item), self._tokenizer.count(self._line(item, item.text) + "\n")
         told = heading in self._headings
-        return self._lines[place] + (
-            0 if told else _tokens(self._tokenizer.count, heading.text(heading.day.year) + "\n")
-        )
+        return tokens + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
 
     def _take(self, item: Item) -> None:
         self.chosen.append(item)
@@ -115,5 +118,5 @@ class Memory:
             if now != heading:
                 lines.append(now.text(None if heading is None else heading.day.year))
                 heading = now
-            lines.append(fence.line(first.message, "\n".join(item.text for item in (first, *others))))
+            lines.append(self._line(first, "\n".join(item.text for item in (first, *others))))
         return lines

@@ -10,7 +10,7 @@ from recollect.core.models import JsonObject, Message
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import turns_of
 from recollect.recall import fence
-from recollect.recall.excerpts import excerpt
+from recollect.recall.excerpts import Asked, excerpt
 
 Count = Callable[[Mapping[str, Any]], int]
 
@@ -57,7 +57,7 @@ class Tail:
 
 
 def newest_turns(
-    messages: Sequence[Message], room: Room, most: int, *, question: str, tokenizer: Tokenizer, count: Count
+    messages: Sequence[Message], room: Room, most: int, *, asked: Asked, tokenizer: Tokenizer, count: Count
 ) -> Tail:
     """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
     tail, turns = Tail(), turns_of(messages)
@@ -68,17 +68,17 @@ def newest_turns(
         tail = tail.after(turn, told)
     if tail.messages or not turns:
         return tail
-    return _excerpted(turns[-1], room, question, tokenizer, count)
+    return _excerpted(turns[-1], room, asked, tokenizer, count)
 
 
-def _excerpted(turn: Sequence[Message], room: Room, question: str, tokenizer: Tokenizer, count: Count) -> Tail:
+def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: Tokenizer, count: Count) -> Tail:
     """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
     said = [message for message in turn if message.role == "user"][:1]
     said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
     found, whole = [], []
     for place, message in enumerate(said):
         frame = count({"role": message.role, "content": ""})
-        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer, question)
+        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer, asked)
         if text and room.take(count({"role": message.role, "content": text})):
             found.append({"role": message.role, "content": text})
             whole += [message] if text == message.content else []

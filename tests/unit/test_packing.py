@@ -1,0 +1,76 @@
+"""Packing: what surely does not fit is known without counting."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.core.models import Message
+from recollect.core.protocols import Tokenizer
+from recollect.providers import tokenizer
+from recollect.providers.tokenizer import CL100K, O200K, EstimateTokenizer, tokenizer_for
+from recollect.recall.packing import Item, exceeds, pack
+
+COUNTERS = (tokenizer_for("gpt-4o"), tokenizer_for("gpt-4"), EstimateTokenizer())
+PIECES = (
+    "word",
+    "a",
+    "'s",
+    "12",
+    "/",
+    "//",
+    ";",
+    "*/",
+    "}",
+    ".",
+    "字",
+    "أنا",
+    "🙂",
+    " ",
+    "\n",
+    "\r\n",
+    "\t",
+    "\x1c",
+    "\x85",
+)
+TEXTS = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def item(place: int, text: str, score: float) -> Item:
+    return Item(0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score)
+
+
+@pytest.mark.parametrize("table", [CL100K, O200K], ids=lambda table: table.name)
+def test_no_token_of_a_table_reaches_into_a_word_that_begins_with_anything_but_a_slash(table: tokenizer._Table) -> None:
+    for token in tokenizer._read_ranks(table):
+        _, *others = token.decode(errors="replace").split() or [""]
+        assert all(word.startswith("/") for word in others), token
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda counter: counter.name)
+@given(text=TEXTS)
+def test_nothing_that_fits_is_said_to_exceed(counter: Tokenizer, text: str) -> None:
+    tokens = counter.count(text)
+    assert not any(exceeds(text, most) for most in range(max(tokens, 1), tokens + 3))
+
+
+def test_many_words_exceed_few_tokens() -> None:
+    assert exceeds("one two three four", 3) and not exceeds("one two three four", 4)
+    assert exceeds("", 0) and exceeds("one", -5)
+
+
+def test_only_what_may_fit_is_counted_and_the_best_comes_first() -> None:
+    counted: list[int] = []
+
+    def cost(one: Item) -> int:
+        counted.append(one.place)
+        return len(one.text.split()) + 1
+
+    items = [item(0, "far too long for it all", 0.9), item(1, "one two", 0.1), item(2, "one two three", 0.5)]
+    taken: list[Item] = []
+    assert pack(items, 4, cost, taken.append) == ([items[2]], [items[0], items[1]])
+    assert taken == [items[2]] and counted == [2]
