@@ -47,8 +47,18 @@ class Background:
 
             return BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
 
+        def must_wait() -> bool:
+            """Without a model, folding needs the processor that makes words and vectors; those come first."""
+            return parts.model is None and self.indexing.is_busy
+
         self.compressing = Compressing(
-            store, clock, writer, settings=lambda: settings.now, tokenizer=tokenizer, holder=holder
+            store,
+            clock,
+            writer,
+            settings=lambda: settings.now,
+            tokenizer=tokenizer,
+            holder=holder,
+            must_wait=must_wait,
         )
         tracks = [
             Track("worked", [IndexWords(store), CountTokens(store, tokenizer)]),

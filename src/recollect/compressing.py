@@ -39,7 +39,9 @@ log = logging.getLogger(__name__)
 UNANSWERED: Final = "timeout"  # why a model wrote no brief
 STEP: Final = 6000  # tokens that are folded at once, beyond what a trigger's own threshold lets come together
 REMEMBERED: Final = 1024  # conversations whose system prompt's size is known
-STRETCH: Final = 4000  # messages among which one step looks for its turns
+STRETCH: Final = 500  # messages among which one step looks for its turns
+UNCOUNTED: Final = 4000  # messages without tokens, of which another chore is at work
+OTHERS_FIRST: Final = 10  # seconds that a fold waits for other work
 INLINE: Final = 500  # messages that are grouped without a thread
 EVERYTHING: Final = 2**62
 LOOK: Final = 0.05  # seconds between looks whether another process is through
@@ -95,7 +97,10 @@ class Compressing:
         settings: Callable[[], Settings],
         tokenizer: Callable[[], Tokenizer],
         holder: str,
+        must_wait: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Folds of the worker wait while they `must_wait`, but not for ever."""
+        self._must_wait = must_wait
         self._store, self._clock, self._settings = store, clock, settings
         self._writer: Writer | None = None
         self._make_writer = writer  # when first needed
@@ -134,11 +139,20 @@ class Compressing:
 
         if not await self._is_due(work.principal, work.conversation):
             return 0  # the rule: nothing is written for it
+        await self._turn_comes(check)
         async with self._alone(work.key, wait=False):
             while await self._step(work.principal, work.conversation, run, check=check):
                 made += 1
-                check()
+                await self._turn_comes(check)
         return made
+
+    async def _turn_comes(self, check: Callable[[], None]) -> None:
+        until, pause = time.monotonic() + OTHERS_FIRST, 0.002
+        while self._must_wait() and time.monotonic() < until:
+            check()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.1)
+        check()
 
     async def compress(self, principal: Principal, conversation: str, *, force: bool = False) -> Brief | None:
         """All that is due now; with `force`, all but the newest turns. The newest brief, if there is a newer one."""
@@ -334,7 +348,7 @@ class Compressing:
         scope = (principal, conversation)
         rows = await self._store.briefs.sizes(*scope, after=before.through_seq, limit=limit or EVERYTHING)
         missing = sum(row["tokens"] is None for row in rows)
-        if patient and missing > STRETCH:
+        if patient and missing > UNCOUNTED:
             raise Interrupted
         turns = (
             await asyncio.to_thread(self._grouped, rows, ZoneInfo(before.zone))

@@ -115,6 +115,10 @@ class Worker:
             with suppress(RuntimeError):  # the loop has just been closed
                 self._loop.call_soon_threadsafe(self._wake.set)
 
+    @property
+    def is_busy(self) -> bool:
+        return self._sweeping.locked()
+
     def stop(self) -> None:
         self._stop.set()
         self._wake.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 LEAST: Final = 0.8  # of the cap in tokens that a narrative has, where there is enough to tell (D: 400 of 500)
 OUTDATED: Final = 0.2  # of its weight is left to a statement of something that holds no more
 ANSWER: Final = 4000  # tokens a model may answer with
+WORKED: Final = 0.0005  # seconds of work on a thread until others may have a turn,
+RESTED: Final = 0.00005  # and how long they have it at least
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
 _TOLD_BESIDE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT)  # the narrative need not
 _TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT, ledger.QUESTION)
@@ -69,27 +72,26 @@ class BriefWriter:
     async def write(self, fold: Fold, check: Callable[[], None]) -> Body:
         tokenizer = await asyncio.to_thread(self._tokenizer)
         length = self._length(fold.version, tokenizer)
-        found = await asyncio.to_thread(extract, fold.messages, fold.zone)
-        old = fold.old.entries if fold.old else ()
+        entries = await asyncio.to_thread(_known, fold)
         reason = None
         if self._model is not None and not fold.ask_model:
             reason = UNANSWERED
         elif self._model is not None:
             try:
                 told = await self._ask(self._model, fold, length, check)
-                entries = ledger.merge(ledger.merge(old, found), told.entries)
+                entries = ledger.merge(entries, told.entries)
                 return self._body(fold, told.statements, entries, tokenizer, self._model.name, told)
             except ModelFailed as error:
                 reason = str(error)
                 log.warning("the model writes no brief: %s", reason)
-        entries = ledger.merge(old, found)
+        body = await asyncio.to_thread(self._built_in, fold, entries, length, tokenizer)
+        return replace(body, degraded=reason)
+
+    def _built_in(self, fold: Fold, entries: Sequence[Entry], length: Length, tokenizer: Tokenizer) -> Body:
         before = outdated(fold.old.statements, entries) if fold.old else []
         known = [entry.text for entry in entries if entry.holds and entry.kind in _TOLD_BESIDE]
-        statements = await asyncio.to_thread(
-            summarise, fold.turns, old=before, length=length, zone=fold.zone, known=known
-        )
-        body = self._body(fold, statements, entries, tokenizer, brief.BUILT_IN)
-        return replace(body, degraded=reason)
+        statements = summarise(fold.turns, old=before, length=length, zone=fold.zone, known=known, pause=Pause())
+        return self._body(fold, statements, entries, tokenizer, brief.BUILT_IN)
 
     def _length(self, version: int, tokenizer: Tokenizer) -> Length:
         if self._settings().narrative_policy == "words":
@@ -173,6 +175,30 @@ class BriefWriter:
         if not isinstance(text, str):
             raise ModelFailed("no text")
         return text
+
+
+class Pause:
+    """For work that keeps the interpreter busy on a thread: lets others have it again and again.
+
+    Without it a message that is stored meanwhile would wait some milliseconds for each of its steps.
+    """
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    def __call__(self) -> None:
+        if time.perf_counter() - self._since > WORKED:
+            time.sleep(RESTED)
+            self._since = time.perf_counter()
+
+
+def _known(fold: Fold) -> list[Entry]:
+    """The ledger with what rules find in the new messages."""
+    pause, found = Pause(), list[Entry]()
+    for message in fold.messages:
+        found += extract([message], fold.zone)
+        pause()
+    return ledger.merge(fold.old.entries if fold.old else (), found)
 
 
 def outdated(statements: Sequence[Statement], entries: Sequence[Entry]) -> list[Statement]:

@@ -7,18 +7,20 @@ words are, what it is about, who says it and where. Statements of an earlier sum
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from heapq import heapify, heappop, heappush, nlargest
 from math import exp, fsum, log
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from recollect.core import analysis, sentences, speech
 from recollect.core.models import Message
 from recollect.core.narrative import Length, Statement, narrative, words
 from recollect.core.telling import ADDED, Days, quoted, speaker, told, trimmed, undated
+
+T = TypeVar("T")
 
 POOL: Final = 600  # units that are told and compared; the rest could hardly win
 
@@ -30,16 +32,17 @@ def summarise(
     length: Length,
     zone: str = "UTC",
     known: Iterable[str] = (),
+    pause: Callable[[], None] = lambda: None,
 ) -> list[Statement]:
     """The statements that tell most of the old ones and of the new turns within the length, in the order of time.
 
-    What is `known` stands beside the summary, and need not be told by it.
+    What is `known` stands beside the summary, and need not be told by it. `pause` is called every now and then.
     """
-    new, worth = _read(turns, first=not old)
+    new, worth = _read(turns, pause, first=not old)
     days = Days(zone, [*(one.at for one in old), *(one.statement.at for one in new)])
     candidates = {one.statement.text: one for one in (*new, *_remembered(old))}
     covered = {word for text in known for word in analysis.words(text)}
-    return _Choice([one.dated(days) for one in candidates.values()], worth, length, days, covered).made()
+    return _Choice([one.dated(days) for one in candidates.values()], worth, length, days, covered, pause).made()
 
 
 class Weights(NamedTuple):
@@ -101,17 +104,26 @@ class _Candidate(NamedTuple):
         return self._replace(statement=replace(self.statement, text=text))
 
 
-def _read(turns: Iterable[Iterable[Message]], *, first: bool) -> tuple[list[_Candidate], dict[str, float]]:
+def _paced(items: Iterable[T], pause: Callable[[], None]) -> Iterator[T]:
+    for item in items:
+        pause()
+        yield item
+
+
+def _read(
+    turns: Iterable[Iterable[Message]], pause: Callable[[], None], *, first: bool
+) -> tuple[list[_Candidate], dict[str, float]]:
     """The units worth comparing, told; and what each word is worth."""
-    lines = _lines(turns)
-    units = list(_units(lines))
+    lines = _lines(_paced(turns, pause))
+    units = list(_paced(_units(lines), pause))
     worth = _worth(units, len(lines))
     bases = [fsum(map(worth.__getitem__, unit.concepts)) / (len(unit.concepts) + 3) ** WEIGHTS.size for unit in units]
     mean = sum(bases) / len(bases) if bases else 1.0
-    weighed = [(base / mean * _merit(unit, lines, first=first), unit) for base, unit in zip(bases, units, strict=True)]
+    pairs = _paced(zip(bases, units, strict=True), pause)
+    weighed = [(base / mean * _merit(unit, lines, first=first), unit) for base, unit in pairs]
     names = {line.who for line in lines}
     best = nlargest(POOL, weighed, key=lambda pair: pair[0])
-    return [_candidate(unit, weight, lines, names) for weight, unit in best], worth
+    return [_candidate(unit, weight, lines, names) for weight, unit in _paced(best, pause)], worth
 
 
 def _lines(turns: Iterable[Iterable[Message]]) -> list[_Line]:
@@ -214,6 +226,7 @@ class _Choice:
     length: Length
     days: Days
     covered: set[str]
+    pause: Callable[[], None]
     spent: int = 0
     taken: list[_Candidate] = field(default_factory=list)
     told: set[tuple[int, int]] = field(default_factory=set)
@@ -227,12 +240,13 @@ class _Choice:
 
     def _fill(self) -> list[_Candidate]:
         """Values only fall while others are taken, so the best by its last value is looked at first."""
-        sizes = [self.length.measure(one.statement.text) for one in self.candidates]
+        sizes = [self.length.measure(one.statement.text) for one in _paced(self.candidates, self.pause)]
         queue = [(-self._value(one, sizes[at]), at) for at, one in enumerate(self.candidates)]
         heapify(queue)
         best = -queue[0][0] if queue else 0.0
         left: list[_Candidate] = []
         while queue:
+            self.pause()
             _, at = heappop(queue)
             one = self.candidates[at]
             value = self._value(one, sizes[at])

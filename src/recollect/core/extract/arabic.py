@@ -9,7 +9,7 @@ from typing import Final
 
 from recollect.core.extract.arabic_rules import CHOICES, GOALS, MATTERS, OPEN, SELF
 from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, fold
-from recollect.core.extract.rules import LONGEST, Finding, Grammar, apply, table
+from recollect.core.extract.rules import LONGEST, Finding, Grammar, any_of, apply, table
 from recollect.core.extract.topics import topic
 from recollect.core.ledger import DECISION, FACT, PREFERENCE
 
@@ -41,6 +41,7 @@ _RULES: Final = tuple(
     for text in (SELF, MATTERS, OPEN, CHOICES, GOALS)
     for rule in table(text, SHORTHAND, CHECKS, prefix="(?:و|ف)??")
 )
+_ANY: Final = any_of(_RULES)
 _LEAD: Final = re.compile(
     r"(?:(?:مرحبا|اهلا|السلام عليكم|صباح الخير|مساء الخير|بالمناسبه|علي فكره|للعلم|في الحقيقه"
     r"|الحقيقه|بصراحه|طيب|حسنا|اوكي|نعم|لا(?=،)|اي|تحديث|تصحيح|خبر جديد"
@@ -131,7 +132,7 @@ def _starts(text: str) -> Iterator[int]:
 
 def _at(text: str, start: int, sentence: str, places: list[int]) -> Iterator[Finding]:
     kinds: set[tuple[str, str]] = set()
-    for rule in _RULES:
+    for rule in _RULES if _ANY.match(text, start) else ():
         group = (rule.kind, "") if rule.kind != FACT else (rule.kind, "rel" if "{rel}" in rule.slot else rule.slot)
         if group in kinds:
             continue

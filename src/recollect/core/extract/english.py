@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -11,7 +11,7 @@ from recollect.core.extract.english_matters import CHOICES, MATTERS, ORDERS, PLA
 from recollect.core.extract.english_self import OTHERS, SELF
 from recollect.core.extract.english_values import CHECKS
 from recollect.core.extract.english_words import IMPERATIVE, SHORTHAND
-from recollect.core.extract.rules import Finding, Grammar, Rule, apply, table, words
+from recollect.core.extract.rules import Finding, Grammar, Rule, any_of, apply, table, words
 from recollect.core.extract.topics import topic
 from recollect.core.ledger import DECISION, FACT, PREFERENCE, QUESTION
 
@@ -59,7 +59,9 @@ _RULES: Final = {
     "self": (*_SELF, *_MATTERS, *_CHOICES, *_ORDERS),
     "my": (*_OTHERS, *_SELF, *_MATTERS, *_CHOICES),
     "rest": (*_MATTERS, *_CHOICES, *_ORDERS, *(rule for rule in _SELF if rule.kind == PREFERENCE), *_OTHERS),
+    "plain": _PLAIN,
 }
+_ANY: Final = {name: any_of(rules) for name, rules in _RULES.items()}
 _DANGLING: Final = re.compile(
     r"(?P<v>(?!it\b|this\b|that\b|there\b|I\b|he\b|she\b|they\b|we\b|my door"
     r"|what's)[\w' /-]{3,60}?)(?:'s| is| are|:| remains?)(?: still| all)? (?:tbd|tbc|to be "
@@ -228,16 +230,17 @@ def _at(text: str, start: int) -> Iterator[Finding]:
     if start == 0 and (bare := _BARE.match(text)):
         text = ("I'm " if bare[1] else "I ") + text
     word = text[start : start + 12].split(" ", 1)[0].lower().rstrip(",.!")
-    rules = _RULES["self"] if word in _FIRST_PERSON else _RULES["my"] if word == "my" else _RULES["rest"]
-    found = _matching(rules, text, start)
-    yield from found or _matching(_PLAIN, text, start)
+    found = _matching("self" if word in _FIRST_PERSON else "my" if word == "my" else "rest", text, start)
+    yield from found or _matching("plain", text, start)
 
 
-def _matching(rules: Sequence[Rule], text: str, start: int) -> list[Finding]:
+def _matching(name: str, text: str, start: int) -> list[Finding]:
     """One finding of a kind is enough for a clause; facts may be several, of different slots."""
     done: set[tuple[str, str]] = set()
     findings: list[Finding] = []
-    matches = [(rule, match) for rule in rules if (match := rule.pattern.match(text, start))]  # nearly always none
+    if not _ANY[name].match(text, start):
+        return findings
+    matches = [(rule, match) for rule in _RULES[name] if (match := rule.pattern.match(text, start))]
     for rule, match in matches:
         group = (rule.kind, "" if rule.kind != FACT else "rel" if "{rel}" in rule.slot else rule.slot)
         if group in done or (rule.slot == "{x}" and any(kind == FACT for kind, _ in done)):

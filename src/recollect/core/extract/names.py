@@ -89,10 +89,9 @@ def _in_sentence(text: str) -> Iterator[tuple[str, str]]:
     capitals = sum(word[:1].isupper() for word in words)
     if not capitals or (len(words) > 3 and capitals > 0.75 * len(words)) or text.isupper():
         return
-    code = is_code_question(text)
     for match in _RUN.finditer(text):
         name = _name(match[1], first=_is_first(text, match.start(1)))
-        if name and not (code and _CAMEL.fullmatch(name)):
+        if name and not (_CAMEL.fullmatch(name) and is_code_question(text)):
             yield name, "name"
 
 

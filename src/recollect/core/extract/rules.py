@@ -82,6 +82,12 @@ def table(
     return tuple(rules)
 
 
+def any_of(rules: Sequence[Rule]) -> re.Pattern[str]:
+    """Matches where at least one of the rules does: nearly always none, and that is known at once."""
+    patterns = (re.sub(r"\(\?P<\w+>", "(?:", rule.pattern.pattern) for rule in rules)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), rules[0].pattern.flags)
+
+
 _STYLES: Final = ("name", "list", "clause", "long")
 
 
