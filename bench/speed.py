@@ -1,6 +1,6 @@
 """What recall and indexing cost, beside the bare parts they are made of, measured in the same run.
 
-    python -m bench.speed [--small] [--messages 100000] [--times 10] [--parts recall ingest adds sizes]
+    python -m bench.speed [--small] [--messages 100000] [--times 10] [--parts recall context ingest adds sizes]
                           [--data PATH] [--folder DIR]
 
 `--small` is a tenth, for a quick look; its figures are not those the bars are about. Texts are real messages with
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from bench import data
+from bench.adapter import Adapter
 from bench.baselines import match_expression
 from bench.log import bare_connection, timed
 from bench.measuring import Report, Times, clock, in_turn, resident, table_bytes
@@ -40,9 +41,10 @@ from recollect.core.models import Recalled
 from recollect.embedding import embedded_texts
 from recollect.providers.minilm import MiniLM
 
-PARTS: Final = ("recall", "ingest", "adds", "sizes")
+PARTS: Final = ("recall", "context", "ingest", "adds", "sizes")
 SHORT, LONG = 120, 400  # characters of a message
 LIMIT: Final = 10  # hits
+BUDGETS: Final = (500, 1000, 3000)  # tokens of a prompt
 
 Floats = NDArray[np.float32]
 
@@ -298,6 +300,29 @@ def ingest(console: Console, folder: Path, texts: data.Texts, scale: Scale, give
     return report.missed
 
 
+def context(console: Console, texts: data.Texts, scale: Scale, given: Path) -> list[str]:
+    """A prompt at several budgets, beside recall alone, in a conversation with a brief."""
+    report = Report("context() in one conversation", "recall()", *(f"context, {budget:,} tokens" for budget in BUDGETS))
+    if not texts.are_real:
+        return report.missed
+    for name in ("locomo", "lme_pool"):
+        one = data.load(given, name, most=1)[0]
+        adapter = Adapter(MixedEmbedder.of(texts, 50))
+        adapter.add(one.id, one.messages)
+        memory = adapter.memory
+        questions = [question.text for question in one.questions][: scale.questions]
+        calls: dict[str, Callable[[str], object]] = {"recall": partial(memory.recall, conversation=one.id)}
+        calls |= {str(budget): partial(memory.context, one.id, budget=budget) for budget in BUDGETS}
+        in_turn(questions[:3], calls)  # warm
+        found = in_turn(questions, calls)
+        report.add(f"{name}, {len(one.messages)} messages", *(str(times) for times in found.values()))
+        ratios = [found[str(budget)].ms(0.5) / found["recall"].ms(0.5) for budget in BUDGETS]
+        report.add("  against recall, p50", "", *(f"{ratio:.1f}×" for ratio in ratios))
+        adapter.close()
+    report.show(console)
+    return report.missed
+
+
 def real_messages(folder: Path, texts: data.Texts, count: int) -> list[dict[str, Any]]:
     if not texts.are_real:
         return [{"role": ("user", "assistant")[i % 2], "content": texts.text(SHORT)} for i in range(count)]
@@ -410,6 +435,8 @@ def main() -> int:
                       f"texts are {'real, mixed' if texts.are_real else 'generated'}[/]\n")  # fmt: skip
         if "recall" in given.parts:
             missed += recall(console, folder, texts, scale)
+        if "context" in given.parts:
+            missed += context(console, texts, scale, given.data)
         if "ingest" in given.parts:
             missed += ingest(console, folder, texts, scale, given.data)
         if "adds" in given.parts:

@@ -48,8 +48,8 @@ class Background:
             return BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
 
         def must_wait() -> bool:
-            """Without a model, folding needs the processor that makes words and vectors; those come first."""
-            return parts.model is None and self.indexing.is_busy
+            """Without a model, folding needs the processor that the built-in embedder needs too, which comes first."""
+            return parts.model is None and parts.embedder is None and self.indexing.is_busy
 
         self.compressing = Compressing(
             store,

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
-from recollect.chores import as_message
+from recollect.chores import FreeLeases, as_message
 from recollect.core import times, triggers
 from recollect.core.brief import Body, Brief, CorruptBrief, of_body
 from recollect.core.errors import Conflict, NotFound, RecollectError, StoreUnavailable
@@ -139,12 +139,12 @@ class Compressing:
 
         if not await self._is_due(work.principal, work.conversation):
             return 0  # the rule: nothing is written for it
-        await self._turn_comes(check)
-        async with self._alone(work.key, wait=False):
-            while await self._step(work.principal, work.conversation, run, check=check):
-                made += 1
-                await self._turn_comes(check)
-        return made
+        while True:
+            await self._turn_comes(check)
+            async with self._alone(work.key, wait=False):  # for one step: others need not wait while this one does
+                if not await self._step(work.principal, work.conversation, run, check=check):
+                    return made
+            made += 1
 
     async def _turn_comes(self, check: Callable[[], None]) -> None:
         until, pause = time.monotonic() + OTHERS_FIRST, 0.002
@@ -243,6 +243,7 @@ class Compressing:
             while not await self._take(name):
                 if not wait:
                     raise Interrupted
+                await FreeLeases(self._store).tend()  # of a process that was killed
                 self._check()
                 await asyncio.sleep(LOOK)
             done = asyncio.Event()

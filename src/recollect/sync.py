@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from recollect.recall.tuning import Tuned
 
 T = TypeVar("T")
+LATE = 1.0  # seconds that calls of other threads have to end, once the memory is closed
 
 
 class Memory:
@@ -69,14 +71,27 @@ class Memory:
         if self._loop.is_closed():
             call.close()
             raise self._engine.closed_error()
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        except CancelledError:
+            raise self._engine.closed_error() from None
 
     def _end_loop(self) -> None:
         # On its own thread: the caller may stand inside another event loop.
-        asyncio.run_coroutine_threadsafe(self._loop.shutdown_default_executor(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _settle(self) -> None:
+        """Calls of other threads come to an end, by themselves or now: nobody waits for a loop that has ended."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, late = await asyncio.wait(others, timeout=LATE)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
 
     def close(self) -> None:
         """Let running work come to a stop, then let go of the database."""

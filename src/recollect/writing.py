@@ -21,7 +21,6 @@ from recollect.core.extract import extract
 from recollect.core.grounding import Said, Sources, sentences
 from recollect.core.ledger import Entry
 from recollect.core.models import JsonObject, Message
-from recollect.core.moments import dated
 from recollect.core.narrative import Length, Statement, ladder, narrative, words
 from recollect.core.protocols import Model, Tokenizer
 from recollect.core.replies import InvalidReply, Reply
@@ -39,7 +38,7 @@ ANSWER: Final = 4000  # tokens a model may answer with
 WORKED: Final = 0.0005  # seconds of work on a thread until others may have a turn,
 RESTED: Final = 0.00005  # and how long they have it at least
 RENDERED: Final = 1000  # tokens of brief and ledger that a prompt holds at most
-_TOLD_BESIDE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT)  # the narrative need not
+_TOLD_BESIDE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT)  # in a prompt, unasked; the narrative need not
 _TOLD_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT, ledger.QUESTION)
 
 
@@ -226,17 +225,17 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     names = [message.name for message in said if message.name]
     before = [Said(one.sources, one.text) for one in old.statements] if old else []
     before += [Said(one.sources, one.text) for one in old.entries] if old else []
-    told = [(message, _said(message, fold.zone)) for message in said]
-    sources = Sources([*(one for _, one in told), *before], names=names)
-    own = Sources([*(one for message, one in told if is_said_by_a_person(message)), *before], names=names)
+    sources = Sources([*map(_said, said), *before], names=names)
+    own = Sources([*map(_said, filter(is_said_by_a_person, said)), *before], names=names)
     times = {message.id: message for message in said}
+    moments = {one: told.at for told in (old.statements if old else ()) for one in told.sources}
+    moments |= {message.id: message.at for message in said}
     statements, dropped = [], 0
     for sentence in sentences(reply.narrative):
         support = sources.support(sentence)
         if support and storable(sentence)[1] == 0:
-            at = min((times[one].at for one in support if one in times), default=None)
-            moment = at or (old.created_at if old else fold.now)
-            statements.append(Statement(sentence, support, moment, 1.0))
+            at = min((moments[one] for one in support if one in moments), default=old.created_at if old else fold.now)
+            statements.append(Statement(sentence, support, at, 1.0))
         else:
             dropped += 1
     if not statements:
@@ -254,9 +253,8 @@ def _checked(reply: Reply, fold: Fold, length: Length) -> _Told:
     return _Told(statements, entries, record, dropped + lost)
 
 
-def _said(message: Message, zone: str) -> Said:
-    """With the dates it meant, which a model may tell in place of "yesterday"."""
-    return Said((message.id,), dated(message.content, message.at, zone), speech.speaker(message))
+def _said(message: Message) -> Said:
+    return Said((message.id,), message.content, speech.speaker(message))
 
 
 def is_said_by_a_person(message: Message) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -158,6 +161,18 @@ def test_a_fold_goes_on_when_the_other_holder_lets_go(open_memory: Open, clock: 
     assert brief.version == 1
 
 
+def test_the_lease_of_a_killed_process_is_not_waited_for(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory(settings=eager())
+    memory.add_many("trip", talk(3, count=1))
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(20)
+    gone, until = f"{platform.node()}/{ended.pid}/x", clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(f"brief:{row['key']}", holder=gone, now=clock.now(), until=until))
+    assert memory.compress("trip") is not None  # the clock stands still
+
+
 # Closing.
 
 
@@ -203,3 +218,55 @@ def test_closing_ends_a_fold_that_somebody_waits_for(open_memory: Open) -> None:
     assert time.monotonic() - began < 3.5
     thread.join(5)
     assert not thread.is_alive()
+
+
+# Giving way.
+
+
+def _kept_waiting(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
+    """A memory with folds due, whose worker believes that the processor is needed elsewhere."""
+    memory = open_memory(settings=eager())
+    busy = [True]
+    monkeypatch.setattr(memory._engine._background.compressing, "_must_wait", lambda: busy[0])
+    memory.add_many("trip", talk(12, count=1))
+    return memory, busy
+
+
+def test_a_fold_of_the_worker_waits_for_words_and_vectors(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, busy = _kept_waiting(open_memory, monkeypatch)
+    draining = threading.Thread(target=memory.drain)
+    draining.start()
+    assert not eventually(lambda: memory.brief("trip") is not None, 0.4)
+    began = time.monotonic()
+    assert memory.compress("trip") is not None  # who asks does not wait, nor for the one that does
+    assert time.monotonic() - began < 5
+    assert draining.is_alive()
+    busy[0] = False
+    draining.join(20)
+    assert not draining.is_alive()
+
+
+def test_a_fold_waits_only_for_a_while(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.compressing.OTHERS_FIRST", 0.05)
+    memory, _ = _kept_waiting(open_memory, monkeypatch)
+    assert memory.drain().complete
+    assert memory.brief("trip") is not None
+
+
+def test_a_memory_can_be_closed_while_a_fold_waits(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, _ = _kept_waiting(open_memory, monkeypatch)
+    ended: list[object] = []
+    draining = threading.Thread(target=lambda: ended.append(at_once(memory.drain)))
+    draining.start()
+    assert not eventually(lambda: memory.brief("trip") is not None, 0.2)
+    began = time.monotonic()
+    memory.close()
+    draining.join(20)
+    assert ended
+    assert time.monotonic() - began < 5
+
+
+def test_only_the_built_in_parts_take_turns(open_memory: Open) -> None:
+    """A model or an embedder somewhere else needs no processor of ours."""
+    memory = open_memory(settings=eager())  # has an embedder of its own
+    assert not memory._engine._background.compressing._must_wait()

@@ -356,3 +356,18 @@ def test_an_embedder_and_a_summariser_that_are_down_are_both_named(open_memory: 
     memory.drain()
     embedder.failure = ProviderUnavailable("provider_error", "down")
     assert set(memory.context("talk", "Which colour for page1?").degraded) == {"embedder", "summarizer"}
+
+
+def test_a_long_question_stays_whole_as_long_as_it_fits(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add_many("logs", long_talk(15))
+    question = "Fix this log:\n" + "\n".join(f"line {n} ERROR code {n * 7}" for n in range(150)) + "\nWhat is wrong?"
+    context = memory.context("logs", question)
+    assert context.messages[-1]["content"] == question
+    assert context.tokens <= 3000
+    cut = memory.context("logs", question, budget=600)
+    assert cut.messages[-1]["content"] != question
+    assert cut.tokens <= 600
+    assert [part["reason"] for part in cut.explain["parts"] if part["name"] == "question"] == [
+        "what is asked now, cut: it does not fit"
+    ]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.core.extract import extract
+from recollect.core.ledger import merge
 from recollect.core.models import Message
 from recollect.core.moments import MOST, dated
 from recollect.core.narrative import Length, narrative, words
@@ -41,6 +42,12 @@ MONDAY = datetime(2023, 5, 8, 13, tzinfo=UTC)
         ("ذهبت أمس إلى السوق", "ذهبت أمس (2023-05-07) إلى السوق"),
         ("سافرت قبل ثلاث سنوات إلى مصر", "سافرت قبل ثلاث سنوات (2020) إلى مصر"),
         ("الشهر الماضي", "الشهر الماضي (2023-04)"),
+        ("العام المقبل", "العام المقبل (2024)"),
+        ("الأسبوع القادم", "الأسبوع القادم (2023-05-15 – 2023-05-21)"),
+        ("زرنا أهلي قبل أسبوعين", "زرنا أهلي قبل أسبوعين (~2023-04-24)"),
+        ("وأمس مرضت", "وأمس (2023-05-07) مرضت"),
+        ("Sara: Yesterday I ran", "Sara: Yesterday (7 May 2023) I ran"),
+        ("He said no. Yesterday I left", "He said no. Yesterday (7 May 2023) I left"),
     ],
 )
 def test_words_for_days_get_their_date(text: str, expected: str) -> None:
@@ -59,6 +66,17 @@ def test_words_for_days_get_their_date(text: str, expected: str) -> None:
         "last year's prize, a last-minute idea, the last time",
         "on Friday, in May, on 3 June 2022",
         "the past few weeks",
+        "moved to Berlin 1.5 years ago",
+        "half a year ago",
+        "this weekend, next weekend, the coming week",
+        "vegan for the last month",
+        "two weeks from tomorrow",
+        "قبل أسبوع من الزفاف",  # "a week before the wedding"
+        "تزوجنا بعد سنة",  # "we married after a year"
+        'She said "I leave tomorrow" and left',
+        "see https://example.com/today/x or git log --since=yesterday",
+        "favourite song: Yesterday",
+        "We saw The Day After Tomorrow",
         "أنا بكره الجزر",  # "I hate carrots"
         "في اليوم التالي",  # "on the day after"
         "",
@@ -86,6 +104,7 @@ def test_nothing_but_dates_is_added(parts: list[str], at: datetime) -> None:
     added = re.findall(r" \((?:about |week(?:end)? of )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9-]{4,10}\)", told)
     assert len(told) - len(text) <= sum(map(len, added))
     assert told == text or added
+    assert dated(told, at) == told
     if len(added) <= MOST and "(" not in text:
         for each in added:
             told = told.replace(each, "", 1)
@@ -102,6 +121,25 @@ def test_the_ledger_tells_the_day_and_keeps_the_words() -> None:
     )
     assert "yesterday (7 May 2023)" in entry.text
     assert "2023" not in entry.value
+
+
+def test_what_happens_again_is_another_event() -> None:
+    text = "Yesterday we went to the zoo with Anna."
+    found = extract([_said(text, 1, MONDAY), _said(text, 2, datetime(2023, 7, 8, tzinfo=UTC)), _said(text, 3, MONDAY)])
+    events = [one.text for one in merge([], found) if one.slot == "event"]
+    assert len(events) == 2
+    assert "(7 May 2023)" in events[0]
+    assert "(7 July 2023)" in events[1]
+
+
+def test_links_and_titles_get_no_date() -> None:
+    said = extract([_said("My website is https://example.com/today/x and my favourite song is Yesterday.", 1, MONDAY)])
+    assert said
+    assert not [one.text for one in said if "2023" in one.text]
+
+
+def test_words_behind_what_is_read_are_not_cut() -> None:
+    assert "(" not in dated("y" * 1990 + " next weekend we go", MONDAY)
 
 
 def test_a_narrative_of_several_days_tells_them_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core import analysis
+from recollect.core import analysis, speech
 from recollect.core.models import Message
 from recollect.core.narrative import Length, Statement, ladder, narrative, words
 from recollect.core.sentences import PAST, shorten, split, tidy
@@ -363,3 +363,66 @@ def test_a_megabyte_is_read_in_bounded_time(text: str) -> None:
 
 def test_ten_thousand_messages_take_seconds() -> None:
     assert seconds(history(random.Random(2), 10_000, 0)) < 8
+
+
+def test_a_question_that_was_denied_is_told_with_its_denial() -> None:
+    said = talk(
+        "Hello, I have a request about my account.",
+        "So you want to cancel your subscription and delete the account?",
+        "No! Please just change my address to 5 High Street, Leeds.",
+        "I changed the address to 5 High Street in Leeds.",
+    )
+    text = narrative(summarise(said, length=Length(10, 60, words)))
+    assert "5 High Street" in text
+    assert "delete the account" not in text or "No!" in text
+
+
+def test_a_question_of_the_assistant_without_an_answer_yet_is_not_told() -> None:
+    said = talk("The invoice of the dentist came today, 300 euros.", "You moved to Berlin with your family, right?")
+    assert "Berlin" not in narrative(summarise(said, length=Length(10, 60, words)))
+
+
+def test_what_is_known_already_gives_way_to_what_is_not() -> None:
+    said = talk(
+        "I am allergic to peanuts and to shellfish of any kind.",
+        "Noted.",
+        "My brother opened a bakery in Lyon with two friends.",
+        "How nice.",
+    )
+    short = Length(5, 14, words)
+    free = narrative(summarise(said, length=short))
+    known = narrative(summarise(said, length=short, known=["My brother opened a bakery in Lyon with two friends"]))
+    assert "allergic" in known
+    assert known != free or "bakery" not in free
+
+
+def test_pauses_are_called_for() -> None:
+    calls: list[int] = []
+    said = talk(*(f"My aunt number {n} lives in town {n} with {n} cats." for n in range(40)))
+    summarise(said, length=Length(20, 40, words), pause=lambda: calls.append(1))
+    assert len(calls) > 40
+
+
+def test_addresses_stay_as_they_are() -> None:
+    said = talk("The repo is at https://github.com/acme/orders, and the docs are in its wiki.", "Thanks.")
+    assert "https://github.com/acme/orders" in narrative(summarise(said, length=Length(5, 40, words)))
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        (
+            "Ivan: I moved to Moscow.\nMe: why?\nIvan: I like snow.\nWhat now?",
+            "What now?",
+        ),
+        ("Budget: 500 euros\nDeadline: 3 May", "Budget: 500 euros\nDeadline: 3 May"),
+        ("Translate: I am allergic to peanuts.", "Translate"),
+    ],
+)
+def test_pasted_talk_is_not_said_by_who_pastes_it(text: str, own: str) -> None:
+    assert speech.own_words(text).strip() == own
+
+
+@pytest.mark.parametrize("text", ["Change of plan: Huda comes on Sunday.", "Help desk closed the ticket."])
+def test_what_only_begins_like_an_order_is_quoted(text: str) -> None:
+    assert tell(text).startswith("Sara: ")

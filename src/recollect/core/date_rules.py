@@ -93,7 +93,7 @@ def _shift(words: str) -> int | None:
     """-1 for last, 0 for this, 1 for next, twice that in "before last"; None when nothing is said."""
     if not words:
         return None
-    size = 2 if re.search("before|after|قبل", words, re.IGNORECASE) else 1
+    size = 2 if re.search(r"before|after|\bقبل\b", words, re.IGNORECASE) else 1
     if re.search("last|past|prev|ماض|ساب|فاي|منصرم|اخر", words, re.IGNORECASE):
         return -size
     return size if re.search("next|coming|قادم|مقبل|جاي", words, re.IGNORECASE) else 0

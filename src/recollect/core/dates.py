@@ -131,7 +131,6 @@ def _before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | 
     return pattern.search(text, max(0, place - 40), place)
 
 
-@lru_cache(maxsize=16)  # one question is read against several moments
 def mentions(text: str) -> tuple[Mention, ...]:
     """The dates of a text as `fold` leaves it, from left to right."""
     found = [(match, resolver) for resolver, pattern in RULES for match in pattern.finditer(text)]
@@ -145,9 +144,12 @@ def mentions(text: str) -> tuple[Mention, ...]:
     return tuple(chosen)
 
 
+_mentions = lru_cache(maxsize=16)(mentions)  # one question is read against several moments
+
+
 def _statements(text: str, now: datetime) -> Iterator[tuple[int, int, list[Span]]]:
     """Where in the text something is said about time, and what."""
-    left = list(mentions(text))
+    left = list(_mentions(text))
     counted = len(text)  # where the last statement ended: "in May and June"
     while left:
         one = left.pop(0)

@@ -92,17 +92,22 @@ class _Slot:
         self._places: dict[tuple[bool, str], int] = {}
 
     def has(self, entry: Entry) -> bool:
-        return (entry.ends, same(entry.value)) in self._places
+        return _said(entry) in self._places
 
     def put(self, entry: Entry, place: int) -> None:
-        self._places[entry.ends, same(entry.value)] = place
+        self._places[_said(entry)] = place
 
     def drop(self, entry: Entry) -> None:
-        self._places.pop((entry.ends, same(entry.value)), None)
+        self._places.pop(_said(entry), None)
 
     def rivals(self, entry: Entry) -> list[int]:
         """Places of those that the entry may end: most can end nothing but an ending."""
         return [place for (ends, _), place in self._places.items() if entry.single or entry.ends or ends]
+
+
+def _said(entry: Entry) -> tuple[bool, str]:
+    """What makes two entries of a slot the same. Something may happen again: the text of an event has its date."""
+    return entry.ends, same(entry.text if entry.slot == "event" else entry.value)
 
 
 def slot_of(entry: Entry) -> tuple[str, str, str]:

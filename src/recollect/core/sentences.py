@@ -23,6 +23,7 @@ _LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\([^)\s]{1,500}\)")
 _URL: Final = re.compile(
     r"\bhttps?://(?:www\.)?([\w.-]{1,253}\w)(?:[/?#][^\s)>\]\"']*?)?(?=[.,;:!?]*(?:[\s)>\]\"']|$))"
 )
+_LONG_ADDRESS: Final = 80
 _INLINE: Final = re.compile(r"(?<!`)```.*?(?:```|\Z)", re.S)
 _TABLE: Final = re.compile(r"^[ \t]*\|.*\|[ \t]*$\n?", re.M)
 _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+•‣–][ \t]+|[0-9]{1,3}[.)][ \t]+|\|[ \t]?)", re.M)
@@ -92,8 +93,9 @@ def shorten(text: str, fits: Callable[[str], bool]) -> str:
         low -= 1
     if not low:
         return _characters(text[: borders[0]] if borders else text, fits)
-    end = borders[low - 1]
-    return _bare(text[: _pause(text, end)]) + ELLIPSIS
+    kept = text[: _pause(text, borders[low - 1])]
+    opened = kept.rfind(" (")
+    return _bare(kept if opened < kept.rfind(")") + 1 else kept[:opened]) + ELLIPSIS
 
 
 def _characters(word: str, fits: Callable[[str], bool]) -> str:
@@ -120,9 +122,14 @@ def _clean(text: str) -> str:
         text = _FENCE.sub(lambda found: f"[{found[2]} code]" if found[2] else "[code]", text)
         text = _LEAD_IN.sub(": [", _INLINE.sub("[code]", text))
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text)) if "](" in text else text
-    text = _URL.sub(r"\1", text) if "://" in text else text
+    text = _URL.sub(_address, text) if "://" in text else text
     text = _TABLE.sub("", text) if "|" in text else text
     return _EMPHASIS.sub("", _LINE_MARK.sub("", _RULE.sub("", text)))
+
+
+def _address(found: re.Match[str]) -> str:
+    """Whole, unless it is very long."""
+    return found[0] if len(found[0]) <= _LONG_ADDRESS else f"{found[1]}/…"
 
 
 def _ended(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ words are, what it is about, who says it and where. Statements of an earlier sum
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,6 +75,10 @@ class Weights(NamedTuple):
 WEIGHTS: Final = Weights()
 _SMALLEST: Final = 40  # lines; in a shorter talk it cannot be seen which words are too common
 _ANSWER: Final = (8, 60, 3)  # words, characters, telling words; an answer with more is understood by itself
+_DENIAL: Final = re.compile(
+    r"(?:no|nope|nah|never|not|wrong|لا|كلا|ليس)\b(?! (?:problem|worries|doubt|idea))", re.IGNORECASE
+)
+_DENIED: Final = 160  # characters of a denial that are told whole
 _BRIEF: Final = 12  # lines of a talk of which the first one or two tell the subject
 _TELLING: Final = frozenset(analysis.words(" ".join(ADDED)))
 _REPEATED: Final = 0.02  # what is left of the value of what others have said
@@ -100,8 +105,11 @@ class _Candidate(NamedTuple):
     tells: tuple[tuple[int, int], ...] = ()  # the sentences it is made of, by line and place
 
     def dated(self, days: Days) -> _Candidate:
-        text = days.meant(self.statement.text, self.statement.at)
-        return self._replace(statement=replace(self.statement, text=text))
+        """Of several messages it is not known which one spoke of "yesterday"."""
+        one = self.statement
+        return (
+            self._replace(statement=replace(one, text=days.meant(one.text, one.at))) if len(one.sources) == 1 else self
+        )
 
 
 def _paced(items: Iterable[T], pause: Callable[[], None]) -> Iterator[T]:
@@ -144,8 +152,16 @@ def _units(lines: Sequence[_Line]) -> Iterator[_Unit]:
             reply = _reply(lines, at) if asked and place == last else ""
             if reply and (both := concepts | frozenset(analysis.words(reply))):
                 yield _Unit(at, place, text, both, reply)
+            if asked and place == last and _is_doubtful(lines, at, reply):
+                continue
             if concepts and not (answers and place == 0) and not sentences.is_acknowledgement(text):
                 yield _Unit(at, place, text, concepts)
+
+
+def _is_doubtful(lines: Sequence[_Line], at: int, reply: str) -> bool:
+    """Whether a question may not be told alone: it was denied, or an assistant's whose answer is not known yet."""
+    unanswered = at + 1 == len(lines) and lines[at].message.role == "assistant" and not lines[at].message.name
+    return unanswered or _DENIAL.match(reply) is not None
 
 
 def _reply(lines: Sequence[_Line], at: int) -> str:
@@ -153,6 +169,8 @@ def _reply(lines: Sequence[_Line], at: int) -> str:
     if at + 1 == len(lines) or lines[at + 1].who == lines[at].who:
         return ""
     first, *rest = lines[at + 1].sentences
+    if _DENIAL.match(first) and len(first) <= _DENIED:
+        return first
     if not _needs_question(first) or sentences.is_question(first) or sentences.is_small_talk(first):
         return ""
     more = words(first) <= 2 and rest and _needs_question(rest[0]) and not sentences.is_question(rest[0])

@@ -39,6 +39,11 @@ _ORDERS: Final = _set(
     "forget say pick set choose order pay sign fill press click run remove change move meet watch enjoy imagine "
     "consider"
 )
+_ORDERED: Final = _set(  # what may follow an order: "change my plan", not "change of plan"
+    "the a an my your our his her their this that these those it me us them him to for in on at with some all any both "
+    "each every more up out off from about into back down away over how what when where if one two three by no not as "
+    "another something everything anything sure again only"
+)
 _SMALL: Final = _set(
     "also really just always never usually often still already only actually even probably definitely certainly "
     "simply hardly barely truly finally recently currently mostly generally sometimes totally quite both"
@@ -173,7 +178,7 @@ def _order(tokens: list[str], who: str, whom: str | None) -> str | None:
     rest = words[1:] if negated else words
     if whom is None or len(rest) < 3 or rest[0].lower() not in _ORDERS or rest[1].lower() in AUXILIARIES:
         return None
-    if not (rest[1][0].isalnum() and rest[1].islower()):
+    if rest[1].lower() not in _ORDERED:
         return None
     start = next(at for at, token in enumerate(tokens) if token is rest[0])
     turned = _turn([rest[0].lower(), *tokens[start + 1 :]], who, whom)

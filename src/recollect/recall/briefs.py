@@ -86,7 +86,7 @@ class LatestBriefs:
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
             return None, 0, ()
-        mark = (standing.key, standing.mark)
+        mark = (standing.key, standing.zone, standing.mark)
         degraded: tuple[str, ...] = ()
         known = self._known.get((principal.person, conversation))
         if known is None or known.mark != mark or known.seen > standing.last_seq:

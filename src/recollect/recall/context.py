@@ -123,7 +123,8 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
         [{"message_id": message.id, "seq": message.seq} for message in tail.whole],
     )
     draft.left_out += _outside(given, tail, memory.chosen, limits.turns, given.covered if brief.statements else 0)
-    draft.part("question", asked, "what is asked now")
+    whole = question["content"] == given.question
+    draft.part("question", asked, "what is asked now" if whole else "what is asked now, cut: it does not fit")
     fenced = [] if memory.is_empty else [memory.message()]
     messages = [*head, *fenced, *tail.messages, question]
     return Context(
@@ -239,14 +240,14 @@ def _system(given: Ingredients, room: Room, count: Count, draft: _Draft) -> list
 
 
 def _question(given: Ingredients, room: Room, tokenizer: Tokenizer, count: Count) -> JsonObject:
-    """The question, whole if it fits in half of what is left (or in all of it, when nothing else is stored)."""
+    """The question, whole if it fits at all. If not, it leaves half of the room to the rest, if there is any."""
     message: JsonObject = {"role": "user", "content": given.question}
     frame = count({"role": "user", "content": ""})
-    most = room.left if not (given.newest or given.items) else max(room.left // 2, min(room.left, 64))
-    if count(message) <= most:
+    if count(message) <= room.left:
         return message
     if room.left <= frame:
         raise InvalidInput("budget_too_small", f"A question does not fit into {room.left} tokens.")
+    most = room.left if not (given.newest or given.items) else max(room.left // 2, min(room.left, 64))
     return {"role": "user", "content": excerpt(given.question, most - frame, tokenizer)}
 
 

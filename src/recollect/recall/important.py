@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from recollect.core import analysis, ledger, times
 from recollect.core.brief import Brief
 from recollect.core.ledger import Entry
-from recollect.core.moments import dated
+from recollect.core.moments import WRITTEN, dated
 from recollect.core.narrative import Length, Statement, narrative
 from recollect.core.summarise import summarise
 from recollect.recall import fence
@@ -45,7 +45,7 @@ _CHANGED: Final = 0.3  # and that it took the place of another, which the narrat
 _RELATIVE: Final = re.compile(
     r"(?:\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this) (?:week|month|year|summer|winter|spring|fall"
     r"|autumn|night|mon|tues?|wednes|thurs?|fri|satur|sun)\w*)\b"
-    r"|أمس|البارحة|اليوم|غدا|بكرة|الماضي|القادم|قبل)(?![^()]{0,30} \([^()]*[0-9])",
+    r"|أمس|البارحة|اليوم|غدا|بكرة|الماضي|القادم|قبل)" + rf"(?![^()]{{0,30}}{WRITTEN})",
     re.IGNORECASE,
 )
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question

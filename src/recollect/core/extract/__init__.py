@@ -18,14 +18,15 @@ from recollect.core.extract.rules import Finding
 from recollect.core.extract.sources import sources
 from recollect.core.extract.structure import structure
 from recollect.core.extract.texts import Sentence, sentences
-from recollect.core.ledger import FACT, PREFERENCE, STRUCTURE, Entry
+from recollect.core.ledger import DECISION, FACT, INTENT, PREFERENCE, QUESTION, STRUCTURE, Entry
 from recollect.core.models import Message
 from recollect.core.moments import dated
 
 MOST: Final = 64  # entries of one message
-TEXT: Final = 300  # characters of an entry
+TEXT: Final = 300  # characters of an entry, without its dates
 
 JOKE: Final = 2000  # characters in which a message shows that it is not meant
+_DATED: Final = (FACT, DECISION, INTENT, QUESTION)
 _NAMELESS: Final = ("email", "phone")  # facts already; no names besides
 _ARABIC: Final = re.compile("[\u0620-\u064a]")
 _JOKE: Final = re.compile(
@@ -49,12 +50,14 @@ def _entries(message: Message, zone: str) -> list[Entry]:
     person = message.role == "user" or bool(message.name)
     found: dict[tuple[str, str, str, bool], Entry] = {}
     for finding in _findings(message.content, person):
+        text = finding.text[:TEXT]
+        told = dated(text, message.at, zone) if finding.kind in _DATED else text
         entry = Entry(
             kind=finding.kind,
             subject=speech.speaker(message),
             slot=finding.slot[:60],
             value=_value(finding)[:TEXT],
-            text=dated(finding.text[:TEXT], message.at, zone),
+            text=told,
             sources=(message.id,),
             seq=message.seq,
             at=message.at,

@@ -6,8 +6,8 @@ from typing import Final
 
 # Things and what is not known of them.
 MATTERS: Final = r"""
-fact | event | clause goal
-    (?:just )?<BACK_THEN>,? (?:my [\w' ]{2,30}? and I|I|we) (?:also |finally |just )?(?=(?:<HAPPENED>) ?)
+fact | event | clause happened
+    (?:just )?<BACK_THEN>,? (?:my [\w' ]{2,30}? and I|I|we) (?:also |finally |just )?(?=<HAPPENED>)
 fact | phone | one | phone {v}
     (?:my (?:phone|mobile|cell|whatsapp|telephone|work|new|contact)? ?(?:phone )?number(?: is|:) |(?:you can )?
     (?:call|reach|text) me (?:at|on) (?=\+?[\d(]))(?P<v>\+?[\d][\d ()./-]{5,20}\d)

@@ -127,20 +127,21 @@ fact | owns | owned | has {v}
 fact | owns | clause goal | {how} {v}
     (?:I|we)(?:'ve)? ~(?P<how>bought|purchased|adopted) (?=an?\b|my\b|two\b|some\b|the\b|our\b|another\b|new\b)
 fact | event | clause event
-    (?:I|we|my [\w' ]{2,30}? and I) (?!\w+(?: in| to| for| on)? (?:last|yesterday|today|this)\b)(?=(?:<HAPPENED>) ?)
+    (?:I|we|my [\w' ]{2,30}? and I) (?!\w+(?: in| to| for| on)? (?:last|yesterday|today|this)\b)(?=<HAPPENED>)
     (?!started (?:a new job|working))
-fact | event | clause goal
-    (?:I|we)(?:'ve)? (?:recently|just|finally) (?=(?:<HAPPENED>|returned|came back|switched|upgraded|set up|signed up)
-    [ ])(?!got my hands|started (?:to feel|feeling)|(?:finished|made|read|saw|found|tried|took) (?:work|eating|dinner
-    |lunch|it|this|that|your|you|out|a (?:look|break))\b|met up|read\b)
+fact | event | clause happened
+    (?:I|we)(?:'ve)? (?:recently|just|finally) (?=<LIFE_EVENT>)(?!(?:finished|started|began) (?:to feel|feeling
+    |work|working|eating|dinner|lunch|breakfast|reading|noticing|getting|thinking|seeing|having)\b)
+fact | activity | ends clause
+    I've? ~(?:stopped|quit|gave up|given up) (?=\w+ing\b)(?!<PASSING>)
+fact | activity | ends
+    I'm (?:no longer|not(?=.{1,60} any ?(?:more|longer)\b)) (?=\w+ing\b)(?!<PASSING>)
 fact | activity | clause goal
-    (?:I|we)(?:'ve| have) ~been ~(?=\w+ing\b)(?!(?:thinking|feeling|trying|wondering|hoping|looking|meaning|wanting
-    |getting|having|doing|going|talking|waiting|missing|being|noticing|seeing|hearing|asking|dying|struggling|debating
-    |considering|experiencing|reading (?:about|up)|struggling|procrastinating|thing|nothing|something|anything)\b)
+    (?:I|we)(?:'ve| have) ~been ~(?=\w+ing\b)(?!<PASSING>)
 fact | {x} | clause | {x}: {v}
-    (?:[\w' ]{0,40}? )?(?:an?|this|my|the|one) (?:[\w-]+ ){0,3}?(?P<x>book|novel|album|song|track|movie|film|series|show
-    |game|podcast|band|restaurant|caf[eé]|dog|cat|puppy|kitten|snake|parrot|rabbit|horse|hamster|turtle|bird|pet|friend
-    |company|startup|project|app|course|boat)(?: (?:that's|that is|which is))? (?:called|named|titled)
+    (?:<COMES_TO>(?:an?|this|one|another|the|(?:my|our)(?! (?:[\w-]+ ){1,4}(?<!is )called\b))|my(?! (?:[\w-]+ ){1,4}
+    (?<!is )called\b)(?! (?:[\w-]+ ){0,3}(?:company|startup|band) named\b)) (?:(?!<UNTOLD>)[\w-]+ ){0,3}?(?P<x><TITLED>)
+    (?:,? (?:that's|that is|which is))? (?:called|named|titled)
     [ ]["'“‘«]?(?P<v>(?-i:[A-Z])[\w-]*(?: (?:(?:of|the|and|in|to|a|for) ){0,2}(?-i:[A-Z\d])[\w-]*){0,5})
 fact | relationship | one | is {v}
     I'm ~(?P<v>single|married|engaged|divorced|widowed|separated|in a (?:long-distance )?relationship|dating \w+)\b
@@ -270,7 +271,7 @@ fact | {rel}: name | one person | {rel}: {v}
 fact | {rel}: name | person | {rel}: {v}
     (?:this is |meet )?my REL,? (?P<v>(?-i:[A-Z][\w'-]{1,20}))(?=,? (?:is|was|has|will|loves?|likes?|just|who|works?
     |lives?|got|wants?|needs?)\b|[,.]|$)
-fact | {rel} {who}: about | clause | *
+fact | {rel} {who}: about | clause lasting | *
     my RELNAME ~(?=(?:had (?!a (?:tough|hard|great|good|bad|rough|blast))|is (?:moving|getting|starting|having
     |studying|working|living|expecting|visiting|coming|turning|learning)|bought|won|loves?|likes?|hates?|prefers?
     |enjoys?|speaks?|studies|plays?|owns?|collects?|teaches|started|starts|moved|goes to|attends|has (?!been (?:so

@@ -126,9 +126,37 @@ _AGO: Final = re.compile(
 )
 
 
+_PASSING: Final = re.compile(
+    r"(?:took|had|got|made) an? (?:(?:quick|closer|short|long|little|deep) )?(?:look|break|nap|shower|glance|peek"
+    r"|breath|moment|screenshot|call|note|mistake|typo|change)\b|(?:joined|left|opened|closed|started|finished)"
+    r" (?:(?:the|an?|my|your|our|his|her) )?(?:[\w-]+ )?(?:call|meeting|chat|doors?|windows?|tabs?|laptop|editor|link"
+    r"|page|fridge)\b"
+    r"|went (?:to (?:bed|sleep|work|school|the (?:bathroom|toilet))|on to|on (?:and|for)|with|through)\b",
+    re.I,
+)
+_IDLE: Final = re.compile(
+    r"(?!(?:adopted|joined|attended|visited|bought|won|met) this \w+ \w)"
+    r"\w+ (?:(?:up|for|to|in|on|out|from|back|with|at|into|of) ){0,2}(?:no|nothing|none|it|this|that)\b"
+    r"|\w+ (?:[\w'-]+ ){0,3}?(?:errors?|bugs?|npm|pip|git|terminal|tabs?|browser|files?|commands?|scripts?|install"
+    r"|server|build|query|queries|code|branch|commits?|connection|progress)\b"
+    r"|(?!passed|failed|took|retook|got|received)\w+ (?:[\w'-]+ ){0,3}?tests?\b",
+    re.I,
+)
+
+
+def is_lasting(value: str) -> bool:
+    """Worth telling a day later: not that a door was opened."""
+    return _PASSING.match(value) is None
+
+
+def has_happened(value: str) -> bool:
+    """Something in a life: no small doings, no talk of a computer's."""
+    return is_goal(value) and is_lasting(value) and _IDLE.match(value) is None
+
+
 def is_event(value: str) -> bool:
     """Something that happened, with its time."""
-    return is_goal(value) and (is_dated(value) or _AGO.search(value) is not None) and len(value.split()) > 3
+    return has_happened(value) and (is_dated(value) or _AGO.search(value) is not None) and len(value.split()) > 3
 
 
 def is_sum(value: str) -> bool:
@@ -173,7 +201,9 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "few": _words(3),
     "full": _words(40, least=3),
     "goal": is_goal,
+    "happened": has_happened,
     "job": is_job,
+    "lasting": is_lasting,
     "liked": is_liked,
     "named": is_named,
     "owned": lambda value: value.split()[-1].lower() not in _TRIVIAL,

@@ -109,8 +109,48 @@ _HAPPENED = (
     r"|tried|passed|failed|retook|retired|organi[sz]ed|celebrated|opened|closed|broke|fixed|repaired|injured|hurt|spent"
     r"|signed|presented|submitted|delivered|competed in|climbed|camped|hiked|cancell?ed|booked|donated|learn(?:ed|t)"
     r"|designed|created|wrote|composed|taught|coached|raised|interviewed|called off"
-    r"|got (?!home|up|here|off|done|out|it|this|that|the chance|the idea|started|to |married|divorced|engaged|diagnosed"
-    r"|promoted|a (?:question|call|chance|new job|job)\b)"
+    r"|got(?! (?:home|up|here|off|done|out|it|this|that|the chance|the idea|started|to|married|divorced|engaged"
+    r"|diagnosed|promoted|a (?:question|call|chance|new job|job))\b)"
+)
+# What is worth keeping without a date: "I just joined a choir", not "I just opened the terminal".
+_LIFE_EVENT = (
+    r"joined|adopted|bought|purchased|moved (?:in|out|house|into|back)|won|received|attended|visited|finished|completed"
+    r"|started|began|graduated|retired|signed up|enrolled in|participated in|volunteered|hired|published|launched"
+    r"|released|passed|failed|met(?! up)|built|returned|came back|set up|switched|upgraded|performed|recorded"
+    r"|competed in|painted|planted|baked"
+    r"|sold|donated|hosted|organi[sz]ed|celebrated|travell?ed|flew|hiked|climbed|went (?:to|on|\w+ing)"
+    r"|took (?:up|part in|my|our|the (?:kids|children|dogs?)|an? (?:trip|class|course|road|solo|workshop|train|flight))"
+    r"|got (?:back from|accepted|hired|fired|laid off|into|the (?:keys|flu|results)|(?:an?|my|our|two|three|another"
+    r"|some)(?! (?:[\w-]+ )?(?:questions?|calls?|chance|jobs?|ideas?|e?-?mails?|messages?|texts?|reply|response"
+    r"|answers?|notifications?|feeling|minutes?|moment|hands|time|coffee|results?|warnings?|points?|weird|bit|lot|few))\b)"
+)
+_TITLED = _any(
+    """book novel album song track movie film series show game podcast band restaurant caf[eé] dog cat puppy kitten
+    snake parrot rabbit horse hamster turtle bird pet friend company startup project app course boat playlist"""
+)
+# How speakers come to a thing that they name; no denial, no wish.
+_COMES_TO = (
+    r"(?:(?:I|we)(?:'ve|'m|'re| have| am| are| was| were)?(?: been)? ~"
+    r"(?:(?:ha(?:ve|d)|got|own(?:ed)?|adopted|bought|ordered|finished|discovered|found|met|made|wrote|built|published"
+    r"|recommend|use|using|used|run|running|ran|joined|joining|start(?:ed|ing)|found(?:ed|ing)|visit(?:ed|ing)|tried"
+    r"|read(?:ing)?|writing|building|developing|watch(?:ed|ing)?|saw|seen|hear|heard|lov(?:e|ed|ing)"
+    r"|lik(?:e|ed)|enjoy(?:ed|ing)?|play(?:ed|ing)?|tak(?:e|en|ing)|took|teach(?:ing)?|taught|record(?:ed|ing))"
+    r"|(?:listen(?:ed|ing)?|been|went) to|work(?:ed|ing)? (?:at|on|for|with)|(?:ordered|ate|eaten|eat|eating) (?:at|in)"
+    r"|(?:enrolled|volunteer(?:ed|ing)?|play(?:ed|ing)?|sing(?:ing)?|sang) (?:in|at|for)|heard (?:of|about)"
+    r"|(?:binge-)?watching|(?:hooked|obsessed|in love) (?:on|with)|a (?:big |huge )?fan of|(?:part|a member) of|into"
+    r"|in|at) )"
+)
+_UNTOLD = _any(  # not among the words between an article and the thing
+    "an? my the that our his her their your of no not who whose like about had has got have without for i we you"
+)
+# What is done all day, or has a slot of its own.
+_PASSING = (
+    r"thinking|feeling|trying|wondering|hoping|looking|meaning|wanting|getting|having|doing|going|talking|waiting|missing"
+    r"|being|noticing|seeing|hearing|asking|dying|struggling|debating|considering|experiencing|reading (?:about|up)"
+    r"|procrastinating|thing|nothing|something|anything|everything|living|working|dating|staying|studying|using(?! my )"
+    r"|staring|debugging|pinging|banging|crying|falling|sitting|scrolling|running into|sleeping|fighting|arguing"
+    r"|eating(?= meat)|(?:\w+ing) (?:(?:on|at|with|for|to|in|about|through|over|around|of|up|out) ){0,2}"
+    r"(?:this|it|that|them|you|your|errors?|bugs?|the (?:code|server|errors?|same|bugs?))"
 )
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _BACK_THEN = (
@@ -120,6 +160,7 @@ _BACK_THEN = (
 )
 # What stands for what in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
+    "<COMES_TO>": _COMES_TO,
     "I'm": r"I(?:'m| am)",
     "I've": r"I(?:'ve| have)?",
     "I'd": r"(?:I|we)(?:'d| would)",
@@ -135,7 +176,11 @@ SHORTHAND: Final = {
     "MY": r"(?:my|our|the)",
     "REL": rf"(?P<rel>(?:(?:older|younger|little|big|eldest|twin|late|best|ex) |ex-)?(?:{RELATIVES}))",
     "NAME": r"(?:,? (?P<who>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20})?)),?)?",
-    "<HAPPENED>": _HAPPENED,
+    "<HAPPENED>": rf"(?:{_HAPPENED})\b",
+    "<LIFE_EVENT>": rf"(?:{_LIFE_EVENT})\b",
+    "<TITLED>": _TITLED,
+    "<PASSING>": rf"(?:{_PASSING})\b",
+    "<UNTOLD>": rf"(?:{_UNTOLD})\b",
     "<BACK_THEN>": _BACK_THEN,
     "<EVENTS>": EVENTS,
     "<TRAITS>": TRAITS,

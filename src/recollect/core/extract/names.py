@@ -56,8 +56,10 @@ _COMMON: Final = words(
     introduction methods results conclusion background abstract discussion summary references oh haha great good
     nice congrats bye hang bet mexican korean egyptian egyptians italian african asian latin western eastern
     happy merry internet web covid-19 covid ii iii iv earth yeah yep yup nope woohoo yay hooray aw aww hmm huh cheers
-    absolutely definitely totally exactly awesome cool amazing glad sure tues thurs weds day week month year part step
-    option version chapter section figure table page example"""
+    absolutely definitely totally exactly awesome cool amazing glad sure tues thurs weds"""
+)
+_COUNTED: Final = words(  # ordinary alone and before a number, but also the end of a name: "Doris Day"
+    "day week month year part step option version chapter section figure table page example"
 )
 _CONTRACTED: Final = words("what's here's there's that's it's who's where's how's let's she's he's")
 
@@ -115,9 +117,11 @@ def _name(run: str, *, first: bool) -> str:
     words = run.removesuffix("'s").removesuffix("’s").rstrip("'’-").split()
     if first and words and (len(words) < 2 or words[0].lower() in _COMMON or words[1].islower()):
         words = words[1:]
-    while words and (words[0].lower() in _COMMON or words[0].islower() or words[0].lower() in _CONTRACTED):
+    while words and (_is_ordinary(words[0]) or words[0].lower() in _CONTRACTED or _is_counting(words)):
         words = words[1:]
-    while words and (words[-1].lower() in _COMMON or words[-1].islower()):
+    if len(words) > 1 and words[-2].lower() in _COUNTED and words[-1].isdigit():
+        words = words[:-2]
+    while words and _is_ordinary(words[-1]):
         words = words[:-1]
     name = " ".join(words)
     if len(name) < 3 or name.lower() in _COMMON or all(len(word) <= 2 for word in words):
@@ -125,6 +129,17 @@ def _name(run: str, *, first: bool) -> str:
     if any("'" in word and word.lower().endswith(("'t", "'m", "'ve", "'re", "'ll", "'d")) for word in words):
         return ""
     return name if not first or len(words) > 1 or (len(words) == 1 and not _is_plain(run, name)) else ""
+
+
+def _is_ordinary(word: str) -> bool:
+    return word.lower() in _COMMON or word.islower()
+
+
+def _is_counting(words: Sequence[str]) -> bool:
+    """A day, a page or a part by its number, or what is left of it."""
+    if words[0].lower() not in _COUNTED:
+        return words[0].isdigit()
+    return len(words) == 1 or words[1].isdigit() or words[1].lower() in _COMMON
 
 
 def _is_plain(run: str, name: str) -> bool:
