@@ -418,3 +418,31 @@ def test_a_megabyte_takes_less_than_a_second(text: str) -> None:
     before = time.process_time()
     said(text)
     assert time.process_time() - before < 1
+
+
+@pytest.mark.parametrize("word", ["Italian", "Swiss", "Catholic", "INTJ", "Jordanian", "Lost", "Dyslexic", "Mexican"])
+def test_what_somebody_is_does_not_rename_him(word: str) -> None:
+    entries = merge([], said("My name is Sara.", f"I'm {word}."))
+    names = [entry for entry in entries if entry.kind == "fact" and entry.slot == "name"]
+    assert [(entry.value, entry.holds) for entry in names] == [("Sara", True)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I never drink coffee after noon.", "I don't eat meat on Fridays.", "I can't eat gluten when I travel."],
+)
+def test_a_condition_stays_with_what_it_limits(text: str) -> None:
+    (entry,) = (entry for entry in said(text) if entry.kind == "fact")
+    assert entry.text == text.rstrip(".")
+
+
+@pytest.mark.parametrize(
+    "text", ["I moved to Linux last year.", "In my dream I moved to Mars.", "As the song goes, I live in America."]
+)
+def test_what_is_no_home_takes_no_home_away(text: str) -> None:
+    entries = merge([], said("I live in Berlin.", text))
+    assert [entry.value for entry in entries if entry.slot == "home" and entry.holds] == ["Berlin"]
+
+
+def test_a_double_denial_is_no_dislike() -> None:
+    assert not [entry for entry in said("It's not that I don't like Rome.") if entry.kind == "preference"]

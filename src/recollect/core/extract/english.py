@@ -104,6 +104,7 @@ _UNREAL: Final = re.compile(
     r"\b(?:(?<!prefer )if|suppose|supposing|imagine|hypothetically|let's say|what if|pretend"
     r"|(?:never|didn't|did not|don't|wouldn't) (?:say|said|claim|claimed|think|mean|tell \w+|told \w+) (?:that )?I\b"
     r"|(?:false|not true|a lie|untrue|a rumou?r) (?:that|to say)|but I lied|I was lying"
+    r"|(?:it's |it is )?not that I|in (?:my|a) dream|as the (?:song|saying|poem) goes|haha|lol"
     r"|wish I|as though|assuming|in theory|would have|could have|had I|role-?play"
     r"|in the (?:story|novel|book|movie|game)|just kidding|jk|/s|dream(?:ed|t) (?:that|I))\b",
     re.I,

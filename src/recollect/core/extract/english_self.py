@@ -69,7 +69,9 @@ fact | name | one person | is called {v}
 fact | name | one person | is called {v}
     (?:(?:hi|hello|hey)(?: there| all| everyone)?[,!.]? |this is me,? )I'm (?=(?-i:[A-Z]))
 fact | name | one person | is called {v}
-    I'm (?P<v>(?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20}){0,2}))(?=[,.!]|$)
+    I'm (?P<v>(?!(?:<NATIONS>)\b|Team |Lost\b|Gemini\b|(?-i:[A-Z]{3,}\b)
+    |\w+(?:ish|ese|ian|ean|ic|ist|dox|less|ful|ous)\b)
+    (?-i:[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{1,20}){0,2}))(?=[,.!]|$)
 preference | form of address | one few | wants to be called {v}
     (?:please |you can |just |everyone |people ){0,2}call(?:s)? me (?!when|if|at|on|back|later|tomorrow|crazy
     |a |an |the )
@@ -102,7 +104,9 @@ fact | diet | one | is {v}
     |keto|gluten[- ]free)\b
 fact | diet | list liked | does not eat or drink {v}
     I ~(?:don't|never|can't) (?:eat|drink|consume|have (?=(?:lactose|gluten|dairy|nuts|sugar|alcohol|caffeine|pork
-    |meat|eggs|seafood|shellfish|soy|wheat)\b)) ?
+    |meat|eggs|seafood|shellfish|soy|wheat)\b)) ?(?!<ONLY_THEN>)
+fact | diet | clause
+    I ~(?=(?:don't|never|can't) (?:eat|drink|consume) \w)(?=<ONLY_THEN>)
 fact | diet | | eats {v}
     I ~(?:only eat|eat only|follow a|keep|stick to a) (?=(?:halal|kosher|\w+[- ]free|low|keto|strict|plant|vegan
     |vegetarian|mediterranean))

@@ -46,11 +46,19 @@ def is_place(value: str) -> bool:
     words = value.split()
     if not words or _TIMES.match(words[0]) or not any(sign.isalpha() for sign in value):
         return False
+    if words[0].lower().strip(".,") in _PRODUCTS:
+        return False
     if any(word[:1].isupper() for word in words):
         return True
     return len(words) <= 3 and words[0] not in _NOT_PLACES
 
 
+_PRODUCTS: Final = words(
+    """linux windows mac macos ubuntu debian fedora android ios iphone postgres postgresql mysql sqlite mongodb redis
+    python rust go golang java kotlin swift typescript javascript react vue angular svelte django rails kubernetes
+    docker aws azure gcp slack teams notion obsidian github gitlab vim neovim emacs vscode chrome firefox mars tears
+    spotify netflix gmail outlook signal telegram whatsapp"""
+)
 _NOT_PLACES: Final = words(
     """a an the my our your his her their this that these those it fear peace harmony constant hope love general
     front

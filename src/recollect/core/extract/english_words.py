@@ -158,6 +158,11 @@ _BACK_THEN = (
     r"|a (?:few|couple of)) (?:days?|weeks?|weekends?|months?|years?) ago"
     rf"|last (?:night|week|weekend|month|year|summer|winter|spring|fall|autumn|{_WEEKDAY})|on {_WEEKDAY})"
 )
+_ONLY_THEN = (
+    r"[^.!?;]{2,60} (?:after|before|on|when|whenever|while|during|until|unless|except|without|if|at (?:night|work|lunch"
+    r"|dinner|breakfast|home)|in (?:the (?:morning|evening|afternoon)|summer|winter|public|restaurants)|past \d"
+    r"|outside|together|with)\b"
+)
 # What stands for what in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
     "<COMES_TO>": _COMES_TO,
@@ -182,6 +187,7 @@ SHORTHAND: Final = {
     "<PASSING>": rf"(?:{_PASSING})\b",
     "<UNTOLD>": rf"(?:{_UNTOLD})\b",
     "<BACK_THEN>": _BACK_THEN,
+    "<ONLY_THEN>": _ONLY_THEN,
     "<EVENTS>": EVENTS,
     "<TRAITS>": TRAITS,
     "<THINGS>": THINGS,
