@@ -274,6 +274,8 @@ class Worker:
         except RecollectError as error:
             if self._stop.is_set():
                 return False  # interrupted, not failed
+            if is_ending(error):
+                raise
             log.warning("%s failed: %s", chore.name, error.code)
             failed[chore.name] = error.code
             return False
@@ -288,9 +290,11 @@ class Worker:
 
 
 def is_ending(error: BaseException) -> bool:
-    """Whether the error only says that the program is ending, so that its threads can begin nothing any more."""
+    """Whether the error only says that the program is ending: its threads can begin nothing any more."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(is_ending, error.exceptions))
+    if isinstance(error, RecollectError):
+        return error.code == "store_closed"
     return isinstance(error, RuntimeError) and str(error).startswith("cannot schedule new futures")
 
 

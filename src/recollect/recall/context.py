@@ -32,6 +32,7 @@ SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrink
 SMALL_TAIL: Final = 0.07  # of what system prompt and question leave is kept for the tail in a small budget,
 SMALL_TAIL_MOST: Final = 100  # but no more tokens than these, unless recall leaves more
 SMALL_DATA: Final = 0.04  # and so much of it for what always matters,
+SMALL_DATA_LEAST: Final = 16  # enough for an allergy
 SMALL_DATA_MOST: Final = 40  # but no more tokens than these; the rest of the brief gets what is free
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
@@ -319,7 +320,7 @@ def _brief(
     """Entries by relevance, then as much of the narrative as fits."""
     turns = turns_of(given.newest)
     if budget <= SMALL:
-        cap = min(int(left * SMALL_DATA), SMALL_DATA_MOST, limits.brief)
+        cap = min(max(int(left * SMALL_DATA), SMALL_DATA_LEAST), SMALL_DATA_MOST, limits.brief)
         obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
         standing = [one for one in given.ranked if one.always_matters]
         standing = [one for one in standing if obeys or one.entry.slot not in important.ORDERS]
