@@ -320,7 +320,8 @@ def _brief(
     """Entries by relevance, then as much of the narrative as fits."""
     turns = turns_of(given.newest)
     if budget <= SMALL:
-        cap = min(max(int(left * SMALL_DATA), SMALL_DATA_LEAST), SMALL_DATA_MOST, limits.brief)
+        least = SMALL_DATA_LEAST if left >= 8 * SMALL_DATA_LEAST else 0  # with its frame it must fit
+        cap = min(max(int(left * SMALL_DATA), least), SMALL_DATA_MOST, limits.brief)
         obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
         standing = [one for one in given.ranked if one.always_matters]
         standing = [one for one in standing if obeys or one.entry.slot not in important.ORDERS]
