@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from recollect import count_tokens, count_tokens_for_messages
+from recollect import Memory, count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
 from recollect.testing import FakeModel, ModelCall
 from summaries import (
@@ -27,11 +27,17 @@ from summaries import (
 )
 
 
-def test_d_8_1_tokens_are_counted_by_one_counter(open_memory: Open, model: FakeModel | None) -> None:
-    """D 8.1: the builder, the trigger and the caller count alike."""
+def past_the_border(open_memory: Open, model: FakeModel | None) -> Memory:
+    """19 turns of 22 are folded."""
     memory = open_memory(settings="D", model=model)
     memory.add_many("trip", talk(22))
     memory.drain()
+    return memory
+
+
+def test_d_8_1_tokens_are_counted_by_one_counter(open_memory: Open, model: FakeModel | None) -> None:
+    """D 8.1: the builder, the trigger and the caller count alike."""
+    memory = past_the_border(open_memory, model)
     brief = sound_brief(memory)
     context = memory.context("trip", "hello", system_prompt=SYSTEM)
     assert context.tokens == count_tokens_for_messages(context.messages)
@@ -42,9 +48,7 @@ def test_d_8_1_tokens_are_counted_by_one_counter(open_memory: Open, model: FakeM
 
 def test_d_8_1_the_tail_is_the_last_k_turns(open_memory: Open, model: FakeModel | None) -> None:
     """D 8.1 and 5.1: what is folded leaves exactly K turns, and they stand word for word in the prompt."""
-    memory = open_memory(settings="D", model=model)
-    memory.add_many("trip", talk(22))
-    memory.drain()
+    memory = past_the_border(open_memory, model)
     assert sound_brief(memory).through_seq == 38
     context = memory.context("trip", "hello")
     assert tail_of(context) == [39, 40, 41, 42, 43, 44]
@@ -57,9 +61,7 @@ def test_d_8_1_the_oldest_turns_of_the_tail_give_way_first(
 ) -> None:
     """D 5.1 step 5 and 8.1, 8.3: near the budget the tail loses its oldest turns, down to one, and a log says so."""
     caplog.set_level(logging.INFO, "recollect")
-    memory = open_memory(settings="D", model=model)
-    memory.add_many("trip", talk(22))
-    memory.drain()
+    memory = past_the_border(open_memory, model)
     sizes = []
     for budget in (4000, 3000, 2500, 2100, 1500, 800, 300):
         context = memory.context("trip", "hello", budget=budget)
@@ -181,9 +183,7 @@ def test_d_8_3_a_run_is_logged_with_its_numbers_and_without_its_text(
 ) -> None:
     """D 8.3, 9.4: tokens before and after, turns, ms, model."""
     caplog.set_level(logging.INFO, "recollect")
-    memory = open_memory(settings="D", model=model)
-    memory.add_many("trip", talk(22))
-    memory.drain()
+    memory = past_the_border(open_memory, model)
     (line,) = [one for record in caplog.records if (one := record.getMessage()).startswith("brief: ")]
     found = dict(pair.split("=", 1) for pair in line.removeprefix("brief: ").split())
     brief = sound_brief(memory)

@@ -7,6 +7,7 @@ Friday" or "this summer".
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -59,15 +60,9 @@ def dated(text: str, at: datetime, zone: str = "UTC") -> str:
 
 def _told(mention: Mention, text: str, now: datetime) -> str:
     """The date that a mention gets, or nothing."""
-    match, resolver = mention.match, mention.resolver
-    if not _is_meant(text, *match.span()):
-        return ""
-    try:
-        span = resolver(match, now)[0]
-        form = _form(match, resolver, now, span)
-    except (ValueError, OverflowError, IndexError):  # the edge of the calendar
-        return ""
-    return _written(form, span, iso=_ARABIC.search(match[0]) is not None) if form else ""
+    spans = replace(mention, third=None).spans(now) if _is_meant(text, *mention.match.span()) else []
+    form = _form(mention.match, mention.resolver, now, spans[0]) if spans else ""
+    return _written(form, spans[0], iso=_ARABIC.search(mention.match[0]) is not None) if form else ""
 
 
 def _is_meant(text: str, start: int, stop: int) -> bool:

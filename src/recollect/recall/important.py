@@ -101,7 +101,7 @@ def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
 
 def told(entry: Entry, before: str, zone: str) -> str:
     """The entry as a prompt tells it: with the value that it replaced, and the day if it speaks of days."""
-    text = dated(" ".join(ledger.told(entry).split()), entry.at, zone)
+    text = dated(" ".join(ledger.told(entry).split()), entry.at, zone)  # a model's entries have no dates yet
     if _RELATIVE.search(text):
         day = entry.at.astimezone(ZoneInfo(zone)).date()
         text += f" (said {day.day} {times.MONTHS[day.month - 1]} {day.year})"

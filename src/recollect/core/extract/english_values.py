@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from recollect.core.extract.english_words import FEELINGS, JOBS
+from recollect.core.extract.english_words import FEELINGS, JOBS, MONTH, WEEKDAY
 from recollect.core.extract.rules import words
 
 _NOT_NAMES: Final = words(
@@ -19,8 +19,7 @@ _NOT_NAMES: Final = words(
     mr mrs ms dr prof"""
 )
 _TIMES: Final = re.compile(
-    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september|october"
-    r"|november|december|today|tomorrow|night|home|least|most|once|present|all|first|last)\b",
+    rf"(?:{WEEKDAY}s?|(?!may\b)(?:{MONTH})|today|tomorrow|night|home|least|most|once|present|all|first|last)\b",
     re.IGNORECASE,
 )
 
@@ -85,11 +84,7 @@ def is_liked(value: str) -> bool:
     return words[0] not in _NOT_LIKED and len(value) > 2 and not {"it", "that", "them", "this", "you"} & set(words[:4])
 
 
-_DATED: Final = re.compile(
-    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june"
-    r"|july|august|september|october|november|december|tomorrow|midnight|noon)\b",
-    re.I,
-)
+_DATED: Final = re.compile(rf"\d|\b(?:{WEEKDAY}|{MONTH}|tomorrow|midnight|noon)\b", re.I)
 
 
 def is_dated(value: str) -> bool:
@@ -134,7 +129,7 @@ _AGO: Final = re.compile(
 )
 
 
-_PASSING: Final = re.compile(
+_SMALL_DOINGS: Final = re.compile(
     r"(?:took|had|got|made) an? (?:(?:quick|closer|short|long|little|deep) )?(?:look|break|nap|shower|glance|peek"
     r"|breath|moment|screenshot|call|note|mistake|typo|change)\b|(?:joined|left|opened|closed|started|finished)"
     r" (?:(?:the|an?|my|your|our|his|her) )?(?:[\w-]+ )?(?:call|meeting|chat|doors?|windows?|tabs?|laptop|editor|link"
@@ -154,7 +149,7 @@ _IDLE: Final = re.compile(
 
 def is_lasting(value: str) -> bool:
     """Worth telling a day later: not that a door was opened."""
-    return _PASSING.match(value) is None
+    return _SMALL_DOINGS.match(value) is None
 
 
 def has_happened(value: str) -> bool:
@@ -171,18 +166,14 @@ def is_sum(value: str) -> bool:
     return re.search(r"\d|\b(?:hundred|thousand|million|billion|grand)\b", value, re.I) is not None
 
 
+_ON_A_DAY: Final = re.compile(
+    rf"\b(?:{WEEKDAY}|(?:{MONTH})\b|\d{{1,2}}(?:st|nd|rd|th)\b|next (?:week|month|year))", re.I
+)
+
+
 def is_scheduled(value: str) -> bool:
     """On a day, not merely at an hour."""
-    return (
-        re.search(
-            r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:january|february|march|april|may"
-            r"|june|july|august|september|october|november|december)\b|\d{1,2}(?:st|nd|rd|th)\b"
-            r"|next (?:week|month|year))",
-            value,
-            re.I,
-        )
-        is not None
-    )
+    return _ON_A_DAY.search(value) is not None
 
 
 def is_trait(value: str) -> bool:

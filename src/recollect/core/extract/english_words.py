@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from recollect.core.extract.rules import words
+from recollect.core.times import MONTH_NAMES
 
 
 def _any(words: str) -> str:
     return "|".join(words.split())
 
 
+WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+MONTH: Final = _any(" ".join(MONTH_NAMES).lower())
 RELATIVES: Final = _any(
     """mother mom mum father dad parents sister brother siblings? wife husband partner girlfriend boyfriend fiancée?
     son daughter kids? child children baby grandmother grandma grandfather grandpa aunt uncle cousin niece
@@ -152,11 +155,10 @@ _PASSING = (
     r"|eating(?= meat)|(?:\w+ing) (?:(?:on|at|with|for|to|in|about|through|over|around|of|up|out) ){0,2}"
     r"(?:this|it|that|them|you|your|errors?|bugs?|the (?:code|server|errors?|same|bugs?))"
 )
-_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _BACK_THEN = (
     r"(?:yesterday|the day before yesterday|this (?:morning|week|weekend|month)|(?:a|an|one|two|three|four|five|six|\d+"
     r"|a (?:few|couple of)) (?:days?|weeks?|weekends?|months?|years?) ago"
-    rf"|last (?:night|week|weekend|month|year|summer|winter|spring|fall|autumn|{_WEEKDAY})|on {_WEEKDAY})"
+    rf"|last (?:night|week|weekend|month|year|summer|winter|spring|fall|autumn|{WEEKDAY})|on {WEEKDAY})"
 )
 _ONLY_THEN = (
     r"[^.!?;]{2,60} (?:after|before|on|when|whenever|while|during|until|unless|except|without|if|at (?:night|work|lunch"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from recollect.core.extract.english_words import MONTH, WEEKDAY
+
 _CHOICES: Final = {
     "database": "postgres postgresql mysql mariadb sqlite mongodb mongo oracle redis dynamodb cassandra "
     "cockroachdb duckdb firestore supabase",
@@ -48,9 +50,7 @@ _EVENTS: Final = re.compile(
     re.IGNORECASE,
 )
 _DATE: Final = re.compile(
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july"
-    r"|august|september|october"
-    r"|november|december|q[1-4]|next (?:week|month|year)|(?:spring|summer|autumn|winter))\b"
+    rf"\b(?:{WEEKDAY}s?|{MONTH}|q[1-4]|next (?:week|month|year)|(?:spring|summer|autumn|winter))\b"
     r"|\b\d{1,2}(?:st|nd|rd|th)\b"
     r"|(?:يناير|فبراير|مارس|ابريل|مايو|يونيو|يوليو|اغسطس|سبتمبر|اكتوبر|نوفمبر|ديسمبر|احد|اثنين"
     r"|ثلاثاء|اربعاء|خميس|جمعه|سبت)\b",
