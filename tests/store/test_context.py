@@ -288,10 +288,13 @@ def test_an_allergy_is_told_whatever_is_asked(open_memory: Open) -> None:
     told = memory_of(memory.context("talk", "Plan a dinner for Friday.", budget=3000), None)
     assert told is not None
     assert any("peanuts" in one.text for one in fence.parse(told) if one.part == "data")
-    for budget in (200, 250, 300, 500):
-        assert "allergic to peanuts" in memory.context("talk", "Plan a dinner for Friday.", budget=budget).text
+    tell(memory, "named", [{"role": "user", "content": "I'm allergic to peanuts.", "name": "Sara"}, *long_talk(20)])
+    for budget in (200, 250, 300, 400, 500):
+        assert "- allergic to peanuts" in memory.context("talk", "Plan a dinner for Friday.", budget=budget).text
+        assert "- Sara: allergic to peanuts" in memory.context("named", "Plan a dinner for Friday.", budget=budget).text
 
 
+@pytest.mark.alone
 def test_a_message_of_a_megabyte_is_excerpted_around_what_is_asked(open_memory: Open) -> None:
     memory = open_memory()
     filler = "The weather was mild and the people walked along the river as on every other day. " * 7500

@@ -390,6 +390,7 @@ def test_a_date_written_out_is_that_local_day(now: datetime, zone: str, back: in
 
 
 @pytest.mark.alone
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "piece",
     [

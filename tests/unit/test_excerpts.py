@@ -41,6 +41,7 @@ def test_no_room_is_no_text(tokens: int) -> None:
     assert excerpt("something", tokens, COUNTER, Asked("something")) == ""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("at", [0.0, 0.15, 0.3, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize("tokens", [60, 900])
 def test_what_is_asked_for_is_held_wherever_it_stands_in_a_megabyte(at: float, tokens: int) -> None:
@@ -90,6 +91,7 @@ def test_in_a_run_of_characters_without_any_blank_or_sign() -> None:
     assert "四七一一" in found
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "text",
     [

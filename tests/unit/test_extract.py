@@ -413,6 +413,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_megabyte_takes_less_than_a_second(text: str) -> None:
     before = time.process_time()

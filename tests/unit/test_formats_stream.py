@@ -218,6 +218,7 @@ def check_batches(found: list[Batch | Skipped]) -> list[Batch]:
 
 
 @pytest.mark.alone
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "data",
     [

@@ -185,6 +185,7 @@ def test_merging_the_same_news_twice_adds_nothing() -> None:
     assert merge(once, news) == once
 
 
+@pytest.mark.alone
 def test_thousands_of_entries_of_one_slot_are_merged_at_once() -> None:
     """Links and names of a long conversation share a slot."""
     old = [entry("url", f"https://example.com/{place}", kind=ledger.URL) for place in range(1500)]

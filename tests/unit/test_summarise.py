@@ -354,6 +354,7 @@ def seconds(said: list[list[Message]]) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "text", ["a", "a ", "a. ", "我", "?", "- **x** ", "```\n", "[x](", "I'm ", "' ", "\n", "I and "]
 )
@@ -361,6 +362,7 @@ def test_a_megabyte_is_read_in_bounded_time(text: str) -> None:
     assert seconds(talk(text * (1_000_000 // len(text)))) < 5
 
 
+@pytest.mark.alone
 def test_ten_thousand_messages_take_seconds() -> None:
     assert seconds(history(random.Random(2), 10_000, 0)) < 8
 

@@ -32,7 +32,7 @@ SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrink
 SMALL_TAIL: Final = 0.07  # of what system prompt and question leave is kept for the tail in a small budget,
 SMALL_TAIL_MOST: Final = 100  # but no more tokens than these, unless recall leaves more
 SMALL_DATA: Final = 0.04  # and so much of it for what always matters,
-SMALL_DATA_LEAST: Final = 16  # enough for an allergy
+SMALL_DATA_LEAST: Final = 20  # enough for an allergy and whose it is
 SMALL_DATA_MOST: Final = 40  # but no more tokens than these; the rest of the brief gets what is free
 DATA_SHARE: Final = 0.5  # of the brief's budget for the ledger
 DEFAULT_RECALL: Final = 1000
@@ -320,11 +320,12 @@ def _brief(
     """Entries by relevance, then as much of the narrative as fits."""
     turns = turns_of(given.newest)
     if budget <= SMALL:
-        least = SMALL_DATA_LEAST if left >= 8 * SMALL_DATA_LEAST else 0  # with its frame it must fit
-        cap = min(max(int(left * SMALL_DATA), least), SMALL_DATA_MOST, limits.brief)
         obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
         standing = [one for one in given.ranked if one.always_matters]
         standing = [one for one in standing if obeys or one.entry.slot not in important.ORDERS]
+        vital = any(one.entry.slot not in important.ORDERS for one in standing)
+        least = SMALL_DATA_LEAST if vital and left >= 8 * SMALL_DATA_LEAST else 0  # with its frame it must fit
+        cap = min(max(int(left * SMALL_DATA), least), SMALL_DATA_MOST, limits.brief)
         return _with_entries(standing, cap, important.WORTH_TELLING, tokenizer)
     newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
