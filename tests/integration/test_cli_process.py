@@ -156,14 +156,24 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 
 
 def wait_until_reading(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Until the process has taken what is in its stdin, so that the signal meets it at work."""
+    """Until the process has taken what is in its stdin and waits for more, so that the signal meets it at work.
+
+    Between two reads Python does not look at signals: one that comes there is seen only when the next read ends.
+    """
     probe = os.open(folder / "endless", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and unread(probe):
+        deadline, quiet = time.monotonic() + 30, 0
+        while time.monotonic() < deadline and quiet < 20:
             assert process.poll() is None
+            quiet = 0 if unread(probe) or not is_asleep(process) else quiet + 1
+            time.sleep(0.01)
     finally:
         os.close(probe)
+
+
+def is_asleep(process: subprocess.Popen[bytes]) -> bool:
+    state = Path(f"/proc/{process.pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def unread(descriptor: int) -> int:
