@@ -5,13 +5,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test lint fast kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+.PHONY: help demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-lexical docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
 	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 9 minutes)"
 	@echo "make fast       the quick tests alone (about 4 minutes)"
+	@echo "make coverage   the same, and which lines they reach (about 6 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
@@ -36,8 +37,10 @@ demo: $(VENV)/ready
 	@mkdir -p build
 	@$(BIN)/recollect demo --db build/demo.db
 
-test: COVERAGE = --cov --cov-report=term:skip-covered
 test: lint fast kill
+
+coverage: COVERAGE = --cov --cov-report=term:skip-covered
+coverage: fast
 
 lint: $(VENV)/ready
 	@echo "Checking format, lint and types …"
