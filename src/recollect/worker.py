@@ -137,14 +137,13 @@ class Worker:
                     delay = max(delay, FAILED)
                 elif any(done.counts.values()):
                     continue  # there may be more
-            except RecollectError as error:
-                if error.code == "store_closed":
-                    return  # by the end of the program, which nobody told us of
-                log.warning("the worker cannot reach its store: %s", error.code)
             except Exception as error:
                 if is_ending(error):
-                    return
-                log.exception("a sweep failed")
+                    return  # by the end of the program, which nobody told us of
+                if isinstance(error, RecollectError):
+                    log.warning("the worker cannot reach its store: %s", error.code)
+                else:
+                    log.exception("a sweep failed")
             await _pause(self._wake, delay)
             await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
 

@@ -15,7 +15,7 @@ from recollect.core.brief import Brief, CorruptBrief
 from recollect.core.extract import extract
 from recollect.core.ledger import Entry
 from recollect.core.models import Hit, Principal
-from recollect.core.narrative import Statement
+from recollect.recall.important import Shorter
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ INLINE: Final = 1000  # characters and entries that are looked at without a thre
 MOST: Final = 200_000  # entries of all conversations together
 BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
 TOLD: Final = 3  # statements of a brief that a hit quotes
-
-Shorter = dict[tuple[str, str, int], Sequence[Statement]]  # a narrative by tokenizer, zone and tokens it may have
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from recollect.core.protocols import Tokenizer
 from recollect.core.turns import turns_of
 from recollect.recall import fence, important
 from recollect.recall.excerpts import Asked, excerpt
-from recollect.recall.important import Worthy
+from recollect.recall.important import Shorter, Worthy
 from recollect.recall.packing import Item, exceeds
 from recollect.recall.quotes import Memory
 from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older
@@ -66,7 +66,7 @@ class Ingredients:
     entries: Sequence[Entry] = ()  # of the ledger, with what was said since the brief
     liked: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
-    shorter: dict[tuple[str, str, int], Sequence[Statement]] = field(default_factory=dict)  # narratives, once made
+    shorter: Shorter = field(default_factory=dict)
 
     @cached_property
     def ranked(self) -> list[Worthy]:
