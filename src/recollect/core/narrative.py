@@ -22,6 +22,9 @@ class Statement(Record):
     weight: float  # how much it matters, so that a later fold can compare
 
 
+Shorter = dict[tuple[str, str, int], Sequence[Statement]]  # narratives by tokenizer, zone and tokens they may have
+
+
 @dataclass(frozen=True, slots=True)
 class Length:
     """How long a narrative should and may be, by any measure of text (words, tokens)."""

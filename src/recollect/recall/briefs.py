@@ -15,7 +15,7 @@ from recollect.core.brief import Brief, CorruptBrief
 from recollect.core.extract import extract
 from recollect.core.ledger import Entry
 from recollect.core.models import Hit, Principal
-from recollect.recall.important import Shorter
+from recollect.core.narrative import Shorter
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)

@@ -16,12 +16,12 @@ from recollect.core.brief import Brief
 from recollect.core.errors import InvalidInput
 from recollect.core.ledger import Entry
 from recollect.core.models import Context, JsonObject, Message
-from recollect.core.narrative import Statement
+from recollect.core.narrative import Shorter, Statement
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import turns_of
 from recollect.recall import fence, important
 from recollect.recall.excerpts import Asked, excerpt
-from recollect.recall.important import Shorter, Worthy
+from recollect.recall.important import Worthy
 from recollect.recall.packing import Item, exceeds
 from recollect.recall.quotes import Memory
 from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older

@@ -50,8 +50,6 @@ _RELATIVE: Final = re.compile(
 )
 WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
 
-Shorter = dict[tuple[str, str, int], Sequence[Statement]]  # narratives by tokenizer, zone and tokens they may have
-
 
 @dataclass(frozen=True)
 class Worthy:
