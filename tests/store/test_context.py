@@ -294,6 +294,32 @@ def test_an_allergy_is_told_whatever_is_asked(open_memory: Open) -> None:
         assert "- Sara: allergic to peanuts" in memory.context("named", "Plan a dinner for Friday.", budget=budget).text
 
 
+@pytest.mark.parametrize("budget", [150, 200, 250, 300, 400, 500, 800])
+def test_of_the_newest_turn_a_small_prompt_tells_something_that_can_be_read(open_memory: Open, budget: int) -> None:
+    memory = open_memory()
+    answer = "For the eighteenth I would look for a terrace that prints its allergens and book for nine o'clock. " * 8
+    asked = "We would like one really good dinner in Granada, and please keep in mind what my sister cannot eat. " * 4
+    allergy = {"role": "user", "content": "I'm allergic to peanuts.", "name": "Sara"}
+    newest = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+    tell(memory, "talk", [allergy, *long_talk(20), *newest])
+    made = memory.context(
+        "talk", "Which colour did we prefer, and which tool for the module of my friend?", budget=budget
+    )
+    tail = [message["content"] for message in made.messages[1:-1]]
+    assert tail and all(len(text.replace("[…]", "").split()) >= 5 for text in tail)
+
+
+def test_a_newest_turn_that_recall_would_quote_stands_where_it_was_said(open_memory: Open) -> None:
+    memory = open_memory()
+    asked = "Which terrace in Granada is best for dinner, and how much does it cost for two people in May?"
+    answer = "The terrace in the Albaicín is best for dinner in Granada: about 45 euros each, and it prints allergens."
+    newest = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+    tell(memory, "talk", [*long_talk(20), *newest])
+    made = memory.context("talk", "Which terrace in Granada for dinner? Which tool, friend and colour?", budget=500)
+    assert [message["content"] for message in made.messages[-3:-1]] == [asked, answer]
+    assert made.text.count(answer) == 1
+
+
 @pytest.mark.alone
 def test_a_message_of_a_megabyte_is_excerpted_around_what_is_asked(open_memory: Open) -> None:
     memory = open_memory()

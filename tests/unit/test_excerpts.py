@@ -62,6 +62,15 @@ def test_where_nothing_is_asked_for_beginning_and_end_are_held() -> None:
         assert COUNTER.count(found) <= 200
 
 
+@pytest.mark.parametrize("question", ["", QUESTION])
+def test_words_are_left_whole(question: str) -> None:
+    text = buried(0.5, size=4000)
+    known = set(text.split())
+    for tokens in range(20, 80):
+        found = excerpt(text, tokens, COUNTER, Asked(question)).replace("[…]", " ").split()
+        assert found and set(found) <= known
+
+
 def test_the_stretch_with_most_of_the_words_wins() -> None:
     text = FILLER * 200 + "A gate was seen. " + FILLER * 200 + NEEDLE + FILLER * 200 + "A parrot sang. " + FILLER * 200
     assert "4711" in excerpt(text, 100, COUNTER, Asked(QUESTION))

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrinks
 SMALL_TAIL: Final = 0.07  # of what system prompt and question leave is kept for the tail in a small budget,
+SMALL_TAIL_LEAST: Final = 20  # and not fewer tokens, which would say nothing,
 SMALL_TAIL_MOST: Final = 100  # but no more tokens than these, unless recall leaves more
 SMALL_DATA: Final = 0.04  # and so much of it for what always matters,
 SMALL_DATA_LEAST: Final = 20  # enough for an allergy and whose it is
@@ -156,25 +157,30 @@ def _filled(
     """The tail, and what the brief tells beside it; the memory is filled with quotes."""
     takes_all = budget <= SMALL and limits.recall >= DEFAULT_RECALL  # what the tail left is free
     base = memory.tokens  # of the brief
-    turns = limits.turns if budget > SMALL else 1
     asked = Asked(given.question)
 
-    def newest(free: Room) -> Tail:
-        return newest_turns(given.newest, free, turns, asked=asked, tokenizer=tokenizer, count=count)
+    def newest(free: Room, turns: int, told: Collection[int] = ()) -> Tail:
+        return newest_turns(given.newest, free, turns, told=told, asked=asked, tokenizer=tokenizer, count=count)
 
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
 
     told = base if not takes_all else max(0, base - _frame(count))  # small: at the tail's expense, not at recall's
-    tail = newest(Room(room.left - share - told))
+    free = max(room.left - share - told, min(SMALL_TAIL_LEAST, room.left // 8))
+    tail = newest(Room(free), limits.turns if budget > SMALL else 1)
     room.take(tail.tokens(count))
     memory.leave_out(tail.whole)
     memory.fill(most())
     room.take(memory.tokens)
-    if tail.is_cut:  # perhaps less, with what recall left
+    if tail.is_cut:  # perhaps less, with what recall left; the turn itself, if it would quote all of it anyway
         room.left += tail.tokens(count)
-        tail = newest(Room(room.left))
-        room.take(tail.tokens(count))
+        quoted = memory.whole
+        is_quoted = all(message.seq in quoted for message in turns_of(given.newest)[-1])
+        tail = newest(Room(room.left + memory.tokens - base if is_quoted else room.left), 1, quoted)
+        room.left += memory.tokens - tail.tokens(count)
+        memory.leave_out(tail.whole)
+        memory.fill(most())
+        room.take(memory.tokens)
     if budget <= SMALL:
         brief = _grown(given, brief, memory, room, limits, tokenizer, count)
     if not tail.is_cut:

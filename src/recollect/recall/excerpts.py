@@ -14,6 +14,8 @@ from recollect.core.protocols import Tokenizer
 ELLIPSIS: Final = " […] "
 _WORD: Final = re.compile(r"\w+")
 _COMPARED: Final = 50_000  # words that are compared with the question's
+_WORD_LENGTH: Final = 24
+_CUT_WORD: Final = re.compile(rf"\S{{0,{_WORD_LENGTH}}}\s+")
 _EACH: Final = 4  # characters of a token, about
 
 
@@ -69,11 +71,25 @@ def excerpt(text: str, tokens: int, tokenizer: Tokenizer, asked: Asked | None = 
 def _piece(text: str, characters: int, centre: int | None) -> str:
     if centre is None:
         head = (characters + 1) * 2 // 3
-        return text[:head] + ELLIPSIS + text[len(text) - (characters - head) :]
+        return text[: _word_end(text, head)] + ELLIPSIS + text[_word_start(text, len(text) - (characters - head)) :]
     start = max(0, min(centre - characters // 2, len(text) - characters))
     stop = start + characters
     before, after = "[…] " if start else "", ELLIPSIS.rstrip() if stop < len(text) else ""
-    return f"{before}{text[start:stop]}{after}"
+    return f"{before}{text[_word_start(text, start) : _word_end(text, stop)]}{after}"
+
+
+def _word_start(text: str, place: int) -> int:
+    """Where the next word begins, if one is cut here and ends soon."""
+    begun = _CUT_WORD.match(text, place) if place > 0 and not text[place - 1].isspace() else None
+    return begun.end() if begun else place
+
+
+def _word_end(text: str, place: int) -> int:
+    """Where the last word ended, if one is cut here and began a moment ago."""
+    if place >= len(text) or text[place].isspace():
+        return place
+    blank = max(text.rfind(sign, max(0, place - _WORD_LENGTH), place) for sign in " \n")
+    return blank if blank >= 0 else place
 
 
 def _centre(places: Sequence[tuple[int, str]], window: int) -> int | None:

@@ -71,6 +71,12 @@ class Memory:
         self.chosen, self._headings = [], set()
         return True
 
+    @property
+    def whole(self) -> set[int]:
+        """The messages of the conversation that are quoted from beginning to end."""
+        quoted = [item.message for item in self.chosen if item.text.strip() == item.message.content.strip()]
+        return {message.seq for message in quoted if message.conversation == self._conversation}
+
     def fill(self, budget: int) -> None:
         """Quotes, as far as the whole stays within so many tokens."""
         used = self._count(self.message())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from recollect.core.models import JsonObject, Message
 from recollect.core.protocols import Tokenizer
@@ -12,6 +12,7 @@ from recollect.core.turns import turns_of
 from recollect.recall import fence
 from recollect.recall.excerpts import Asked, excerpt
 
+LEAST: Final = 10  # tokens that an excerpt has
 Count = Callable[[Mapping[str, Any]], int]
 
 
@@ -57,18 +58,25 @@ class Tail:
 
 
 def newest_turns(
-    messages: Sequence[Message], room: Room, most: int, *, asked: Asked, tokenizer: Tokenizer, count: Count
+    messages: Sequence[Message],
+    room: Room,
+    most: int,
+    *,
+    told: Collection[int],
+    asked: Asked,
+    tokenizer: Tokenizer,
+    count: Count,
 ) -> Tail:
-    """The newest turns that fit, at most `most`; of the very newest at least an excerpt."""
+    """The newest turns that fit, at most `most`; of the very newest at least an excerpt, unless it is told whole."""
     tail, turns = Tail(), turns_of(messages)
     for turn in reversed(turns[-most:]):
-        told = [as_message(message) for message in turn]
-        if not room.take(sum(map(count, told))):
+        whole = [as_message(message) for message in turn]
+        if not room.take(sum(map(count, whole))):
             break
-        tail = tail.after(turn, told)
+        tail = tail.after(turn, whole)
     if tail.messages or not turns:
         return tail
-    return _excerpted(turns[-1], room, asked, tokenizer, count)
+    return _excerpted([message for message in turns[-1] if message.seq not in told], room, asked, tokenizer, count)
 
 
 def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: Tokenizer, count: Count) -> Tail:
@@ -78,7 +86,10 @@ def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: Tok
     found, whole = [], []
     for place, message in enumerate(said):
         frame = count({"role": message.role, "content": ""})
-        text = excerpt(message.content, room.left // (len(said) - place) - frame, tokenizer, asked)
+        most = room.left // (len(said) - place) - frame
+        text = excerpt(message.content, most, tokenizer, asked)
+        if most < LEAST and text != message.content:
+            continue  # it would say nothing; the answer has its room
         if text and room.take(count({"role": message.role, "content": text})):
             found.append({"role": message.role, "content": text})
             whole += [message] if text == message.content else []
