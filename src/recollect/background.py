@@ -1,18 +1,20 @@
 """All derived work of a memory: which chores there are, in which order, and how much of each at a time.
 
-There are two workers: a model that writes briefs may take minutes, and neither words nor vectors may wait for it.
+There are two workers: a model that writes briefs may take minutes, and neither words nor vectors nor topics may wait
+for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from datetime import timedelta
 from typing import Final
 
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import Parts
-from recollect.compressing import Compressing, Writer
+from recollect.compressing import Compressing, Writer, active
 from recollect.core.models import Done
 from recollect.core.protocols import Tokenizer
 from recollect.current_settings import CurrentSettings
@@ -20,6 +22,9 @@ from recollect.embedding import EmbedMessages
 from recollect.holders import new_holder
 from recollect.metrics import RecallMetrics
 from recollect.providers.tokenizer import tokenizer_for
+from recollect.settings import Settings
+from recollect.topics.folding import FoldTopics
+from recollect.topics.placing import PlaceMessages
 from recollect.worker import Track, Upkeep, Worker
 
 COUNTER: Final = "o200k_base"
@@ -47,6 +52,20 @@ class Background:
 
             return BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
 
+        def topic_writer() -> Writer | None:
+            """A model tells topics where they stand in for the brief; elsewhere it has written that already."""
+            if parts.model is None or active(settings.now):
+                return None
+            from recollect.writing import BriefWriter
+
+            def shorter() -> Settings:
+                most = settings.now.topic_summary_token_cap
+                return settings.now.model_copy(
+                    update={"memory_summary_token_cap": max(most, 50), "narrative_policy": "tokens"}
+                )
+
+            return BriefWriter(parts.model, hosted=parts.hosted, settings=shorter, tokenizer=tokenizer)
+
         def must_wait() -> bool:
             """Without a model, folding needs the processor that the built-in embedder needs too, which comes first."""
             return parts.model is None and parts.embedder is None and self.indexing.is_busy
@@ -60,14 +79,21 @@ class Background:
             holder=holder,
             must_wait=must_wait,
         )
+        self.placing = PlaceMessages(store, clock, settings=lambda: settings.now)
+        self.folding = FoldTopics(store, clock, settings=lambda: settings.now, tokenizer=tokenizer, writer=topic_writer)
         tracks = [
             Track("worked", [IndexWords(store), CountTokens(store, tokenizer)]),
             Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
+            Track("topiced", [self.placing], slice=128, side_by_side=4),
         ]
         upkeep: list[Upkeep] = [FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, embedding]
-        briefed = Track("briefed", [self.compressing], slice=FOLDED, side_by_side=2, whole=False)
+        slow = [
+            Track("briefed", [self.compressing], slice=FOLDED, side_by_side=2, whole=False),
+            Track("folded", [self.folding], slice=FOLDED, side_by_side=2, whole=False),
+        ]
+        tending: list[Upkeep] = [self.compressing, self.folding]
         self.indexing = Worker(store, clock, holder=holder, tracks=tracks, upkeep=upkeep, lease=lease)
-        self.briefing = Worker(store, clock, holder=holder, tracks=[briefed], upkeep=[self.compressing], lease=lease)
+        self.briefing = Worker(store, clock, holder=holder, tracks=slow, upkeep=tending, lease=lease)
         self._workers = (self.indexing, self.briefing)
 
     def notify(self) -> None:
@@ -88,12 +114,17 @@ class Background:
         await worker.run(lambda: self._settings.now.worker_poll_seconds, before=self._settings.refresh)
 
     async def drain(self, timeout: float | None = None, *, briefs: bool = True) -> Done:
-        """All that is missing, by both workers side by side."""
+        """All that is missing, by both workers side by side; then what the one had to leave to the other."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         workers = self._workers if briefs else (self.indexing,)
-        done = await asyncio.gather(*(worker.drain(timeout) for worker in workers))
+        done = list(await asyncio.gather(*(worker.drain(timeout) for worker in workers)))
+        if briefs:  # topics are folded when messages have been placed
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            done.append(await self.briefing.drain(left))
         counts: Counter[str] = Counter()
         failed: dict[str, str] = {}
         for one in done:
             counts.update(one.counts)
             failed |= one.failed
-        return Done(dict(counts), failed, all(one.complete for one in done))
+        complete = done[0].complete and done[-1].complete
+        return Done(dict(counts), failed, complete)

@@ -32,6 +32,7 @@ async def erase(store: SqlStore, principal: Principal, scope: JsonObject, *, now
         conversation=scope.get("conversation"),
         message=scope.get("message"),
         day=None if day is None else times.parse_day(day),
+        topic=scope.get("topic"),
     )
     try:
         purged = await store.purge()

@@ -61,6 +61,21 @@ class Settings(BaseModel):
     rag_rerank_gamma: float = Field(0.1, ge=0, le=1, description="weight of identifiers")
     backfill_chunks: bool = Field(True, description="cut old messages into passages too")
 
+    # Topics (document C)
+    max_topics: int = Field(20, ge=1, le=100_000, description="topics of a conversation before faded ones leave")
+    similarity_threshold: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="cosine above which a message joins a topic; none: as the embedder was calibrated",
+    )
+    base_half_life_seconds: float = Field(86_400, gt=0, le=1e9, description="half-life of a new topic")
+    max_half_life_seconds: float = Field(2_592_000, gt=0, le=1e9, description="longest half-life")
+    access_threshold_for_lt: int = Field(5, ge=1, le=10_000, description="accesses that double the half-life")
+    max_messages_per_topic: int = Field(12, ge=1, le=1_000_000, description="messages before older ones are archived")
+    recent_message_keep: int = Field(4, ge=0, le=1_000_000, description="messages that are then kept")
+    topic_summary_token_cap: int = Field(120, ge=20, le=10_000, description="longest summary of a topic, in tokens")
+
     # Model and embedder by an OpenAI-compatible address
     model_url: str | None = Field(None, description="base URL of a chat model")
     model_name: str | None = Field(None, description="its name there")

@@ -25,6 +25,7 @@ from recollect.core.models import (
     Similar,
 )
 from recollect.core.protocols import Clock, Embedder, Model
+from recollect.core.topics import Related, Topic, TopicHit, TopicStats
 from recollect.engine import AsyncMemory
 from recollect.settings import Settings
 
@@ -211,6 +212,82 @@ class Memory:
         """Earlier questions of the person like this one, in other conversations, with their age."""
         return self._wait(self._engine.similar(conversation, query, limit=limit))
 
+    # Topics
+
+    def topics(self, conversation: str) -> list[Topic]:
+        """What a conversation speaks of, in all states: the active one first, then by priority."""
+        return self._wait(self._engine.topics(conversation))
+
+    def topic_context(self, conversation: str, *, topic: str | None = None) -> list[JsonObject]:
+        """Messages for a model: what is told of the active topic (or another) as data, then its messages at hand.
+
+        A topic that came back has its whole history at hand for as long as it is the active one.
+        """
+        return self._wait(self._engine.topic_context(conversation, topic=topic))
+
+    def topic_history(
+        self, conversation: str, *, topic: str | None = None, include_archived: bool = True
+    ) -> list[Message]:
+        """Every message of the active topic, or of another, in the order of the log."""
+        return self._wait(self._engine.topic_history(conversation, topic=topic, include_archived=include_archived))
+
+    def topic_stats(self, conversation: str, *, topic: str | None = None) -> TopicStats | None:
+        """Document C's figures of the active topic, or of another."""
+        return self._wait(self._engine.topic_stats(conversation, topic=topic))
+
+    def topic_decay(self, topic: str, *, days: float | None = None, points: int = 60) -> list[tuple[datetime, float]]:
+        """How its priority falls from when it was last spoken of, if nobody speaks of it again: moments and values."""
+        return self._wait(self._engine.topic_decay(topic, days=days, points=points))
+
+    def search_topics(self, query: str, *, conversation: str | None = None, limit: int = 5) -> list[TopicHit]:
+        """Topics that speak of something, best first, in one conversation or in all of the person's."""
+        return self._wait(self._engine.search_topics(query, conversation=conversation, limit=limit))
+
+    def related_topics(self, conversation: str) -> list[Related]:
+        """Pairs of topics that may be one, the nearest first: proposals for `merge_topics`."""
+        return self._wait(self._engine.related_topics(conversation))
+
+    def merge_topics(self, into: str, topic: str) -> Topic:
+        """The second topic becomes part of the first. `unmerge_topic` takes it back."""
+        return self._wait(self._engine.merge_topics(into, topic))
+
+    def unmerge_topic(self, topic: str) -> Topic:
+        """A topic that was merged into another stands by itself again, with the messages it had."""
+        return self._wait(self._engine.unmerge_topic(topic))
+
+    def split_topic(self, topic: str, messages: Sequence[str], *, title: str | None = None) -> Topic:
+        """Messages of a topic, by their ids, become a topic of their own."""
+        return self._wait(self._engine.split_topic(topic, messages, title=title))
+
+    def tag_topic(self, topic: str, tags: Sequence[str]) -> Topic:
+        """Give a topic these tags, in place of those it has."""
+        return self._wait(self._engine.tag_topic(topic, tags))
+
+    def pin_topic(self, topic: str, *, pinned: bool = True) -> Topic:
+        """A topic that is pinned never leaves, however long nobody speaks of it."""
+        return self._wait(self._engine.pin_topic(topic, pinned=pinned))
+
+    def rename_topic(self, topic: str, title: str) -> Topic:
+        """Give a topic a title."""
+        return self._wait(self._engine.rename_topic(topic, title))
+
+    def weigh_topic(self, topic: str, importance: float) -> Topic:
+        """How important a topic is, from 0 to 1; it fades sooner if it is less."""
+        return self._wait(self._engine.weigh_topic(topic, importance))
+
+    def archive_topic(self, topic: str) -> Topic:
+        """Let a topic rest now, whatever its priority: it leaves into the archive until it is spoken of again."""
+        return self._wait(self._engine.archive_topic(topic))
+
+    def restore_topic(self, topic: str) -> Topic:
+        """Bring a topic back among those that count, as if it had been spoken of now."""
+        return self._wait(self._engine.restore_topic(topic))
+
+    def feedback(self, message: str, value: float, *, kind: str = "thumb", conversation: str | None = None) -> None:
+        """What became of a message: +1 or -1 (0 takes it back), by a thumb, or because it was used in an answer,
+        edited or deleted. Its topic's importance follows; what is praised also lasts longer."""
+        self._wait(self._engine.feedback(message, value, kind=kind, conversation=conversation))
+
     # The brief
 
     def brief(self, conversation: str, *, version: int | None = None) -> Brief | None:
@@ -311,13 +388,16 @@ class Memory:
         conversation: str | None = None,
         person: str | None = None,
         day: str | None = None,
+        topic: str | None = None,
         message: str | None = None,
     ) -> Receipt:
-        """Delete a conversation, a message, a local day or everything of the person, down to the bytes.
+        """Delete a conversation, a topic, a message, a local day or everything of the person, down to the bytes.
 
         `conversation` may narrow `message` and `day`. Returns when the bytes are gone, or says what is pending.
         """
-        return self._wait(self._engine.erase(conversation=conversation, person=person, day=day, message=message))
+        return self._wait(
+            self._engine.erase(conversation=conversation, person=person, day=day, topic=topic, message=message)
+        )
 
     # Health
 

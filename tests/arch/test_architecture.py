@@ -42,9 +42,13 @@ LAYERS = {
     "embedding": {"core", "providers", "recall.vectors", "sql", "waiting", "worker"},
     "compressing": {"chores", "core", "providers", "settings", "sql", "worker"},
     "writing": {"compressing", "core", "settings", "waiting", "worker"},
+    "topics": set(),
+    "topics.matching": set(),
+    "topics.placing": {"core", "recall.vectors", "settings", "sql", "topics.matching", "worker"},
+    "topics.folding": {"compressing", "core", "settings", "sql", "worker", "writing"},
     "background": {
         "chores", "compose", "compressing", "core", "current_settings", "embedding", "holders", "metrics", "providers",
-        "worker", "writing",
+        "settings", "topics.folding", "topics.placing", "worker", "writing",
     },
     "health": {"core", "embedding", "providers", "sql"},
     "recall.scope": {"core", "recall.postings", "recall.vectors", "sql"},
@@ -75,7 +79,8 @@ LAYERS = {
     },
     "engine": {
         "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids", "metrics",
-        "providers", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tuning", "settings", "transfer",
+        "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tail",
+        "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {
@@ -237,7 +242,7 @@ import sys, os, logging, builtins
 import recollect
 assert not logging.getLogger().handlers
 assert not logging.getLogger("recollect").handlers
-others = ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime")
+others = ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime", "zstandard")
 for name in (*others, "recollect.core.extract", "recollect.core.summarise", "recollect.core.dates"):  # many patterns
     assert name not in sys.modules, name
 """

@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 
-from recollect.core import entries, passages
+from recollect.core import archive, entries, passages
 
-LOG = {
-    "conversations": "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at",
-    "messages": "conversation_key, seq, id, role, content, at, source, name, model_variant, tool_calls, tool_call_id,"
-    " metadata, importance, replaced",
-}
+CONVERSATION = "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at"
+MESSAGE = (
+    "m.key, m.conversation_key, m.seq, m.id, m.role, content, m.at, m.source, m.name, m.model_variant, m.tool_calls,"
+    " m.tool_call_id, m.metadata, m.importance, m.replaced"
+)
+CONTENT = 5  # where it stands in a row
 
 
 @contextmanager
@@ -41,6 +43,38 @@ def has_log(connection: apsw.Connection) -> bool:
     return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'messages'"))
 
 
+def texts_apart(ask: Callable[[str], list[Any]]) -> bool:
+    """Whether the texts have a table of their own: since schema 5."""
+    try:
+        ask("SELECT content FROM messages LIMIT 0")
+    except (apsw.SQLError, psycopg.Error):
+        return True
+    return False
+
+
+def messages(ask: Callable[[str], list[Any]]) -> list[tuple[Any, ...]]:
+    """All messages with what was said, wherever that rests; the columns are those of MESSAGE."""
+    if not texts_apart(ask):
+        return ask(f"SELECT {MESSAGE} FROM messages m ORDER BY m.key")  # noqa: S608 - our own names
+    found = ask(f"SELECT {MESSAGE} FROM messages m LEFT JOIN texts x ON x.message_key = m.key ORDER BY m.key")  # noqa: S608
+    places = {key: (block, place) for key, block, place in ask("SELECT message_key, block_key, place FROM archived")}
+    dictionaries = {key: bytes(body) for key, body in ask("SELECT key, body FROM dictionaries")}
+    blocks = {key: unpacked(body, dictionaries) for key, body in ask("SELECT key, body FROM blocks")}
+    rows = []
+    for row in found:
+        assert (row[CONTENT] is None) == (row[0] in places), f"message {row[0]} has its text twice or nowhere"
+        text = row[CONTENT] if row[CONTENT] is not None else blocks[places[row[0]][0]][places[row[0]][1]]
+        rows.append((*row[:CONTENT], text, *row[CONTENT + 1 :]))
+    return rows
+
+
+def unpacked(body: bytes, dictionaries: Mapping[int, bytes]) -> list[str]:
+    def find(id: int) -> archive.Dictionary:
+        return archive.Dictionary(id, archive.unpack(dictionaries[id])) if id in dictionaries else archive.shipped()
+
+    return archive.decode(bytes(body), find)
+
+
 def check_sound(connection: apsw.Connection) -> None:
     assert rows(connection, "PRAGMA integrity_check") == [("ok",)]
     assert rows(connection, "PRAGMA foreign_key_check") == []
@@ -60,13 +94,11 @@ def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
         (key, seq): (at, role, bytes(words))
         for key, seq, at, role, words in ask("SELECT conversation_key, seq, at, role, words FROM entries")
     }
+    versions = dict(ask("SELECT key, words_version FROM conversations"))
     expected = {
         (key, seq): (at, entries.ROLE_NUMBERS[role], _entry(content, name))
-        for key, seq, at, role, content, name, version in ask(
-            "SELECT m.conversation_key, m.seq, m.at, m.role, m.content, m.name, c.words_version"
-            " FROM messages m JOIN conversations c ON c.key = m.conversation_key"
-        )
-        if version == entries.VERSION or (key, seq) in found
+        for _, key, seq, _, role, content, at, _, name, *_ in messages(ask)
+        if versions[key] == entries.VERSION or (key, seq) in found
     }
     return sorted(at for at in found.keys() | expected.keys() if found.get(at) != expected.get(at))
 
@@ -88,10 +120,12 @@ def check_vectors(connection: apsw.Connection) -> None:
             "SELECT conversation_key, seq, embedder_key, vectors FROM vectors"
         )
     }
-    for key, seq, content, serving, through in connection.execute(
-        "SELECT m.conversation_key, m.seq, m.content, c.embedder_key, c.embedded_seq"
-        " FROM messages m JOIN conversations c ON c.key = m.conversation_key"
-    ):
+    served = {
+        key: (embedder, through)
+        for key, embedder, through in rows(connection, "SELECT key, embedder_key, embedded_seq FROM conversations")
+    }
+    for _, key, seq, _, _, content, *_ in messages(lambda question: rows(connection, question)):
+        serving, through = served[key]
         for embedder, dimensions in sizes.items():
             size = made.get((key, seq, embedder))
             assert size in (None, len(passages.split(content)) * (dimensions + 4)), (key, seq)
@@ -117,10 +151,9 @@ def check_counters(connection: apsw.Connection) -> None:
 def stored(connection: apsw.Connection) -> dict[str, dict[str, tuple[int, str, Any]]]:
     """By conversation and id: seq, content and metadata."""
     found: dict[str, dict[str, tuple[int, str, Any]]] = defaultdict(dict)
-    for conversation, name, seq, content, metadata in connection.execute(
-        "SELECT c.name, m.id, m.seq, m.content, m.metadata"
-        " FROM messages m JOIN conversations c ON c.key = m.conversation_key ORDER BY c.key, m.seq"
-    ):
+    names = dict(rows(connection, "SELECT key, name FROM conversations"))
+    for row in sorted(messages(lambda question: rows(connection, question)), key=lambda row: row[1:3]):
+        conversation, seq, name, content, metadata = names[row[1]], row[2], row[3], row[CONTENT], row[12]
         assert name not in found[conversation], f"{name} is there twice"
         found[conversation][name] = (seq, content, None if metadata is None else json.loads(metadata))
     return dict(found)
@@ -129,9 +162,10 @@ def stored(connection: apsw.Connection) -> dict[str, dict[str, tuple[int, str, A
 def log_hash(connection: apsw.Connection) -> str:
     """One number for everything people said, whatever the schema's version."""
     digest = hashlib.sha256()
-    for table, columns in LOG.items():
-        for row in connection.execute(f"SELECT key, {columns} FROM {table} ORDER BY key"):  # noqa: S608 - our own names
-            digest.update(repr(row).encode())
+    for row in connection.execute(f"SELECT key, {CONVERSATION} FROM conversations ORDER BY key"):  # noqa: S608
+        digest.update(repr(row).encode())
+    for row in messages(lambda question: rows(connection, question)):
+        digest.update(repr(row).encode())
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ _PLAIN = "CREATE TABLE later (key INTEGER PRIMARY KEY);"
 _SLOW = (
     """
     ALTER TABLE messages ADD COLUMN digest TEXT;
-    UPDATE messages SET digest = hex(content);
+    UPDATE messages SET digest = (SELECT hex(content) FROM texts WHERE message_key = messages.key);
     CREATE INDEX messages_digest ON messages (digest);
     """,
     """

@@ -18,7 +18,7 @@ from tables import ask
 SETTINGS = Settings(
     memory_k_raw_turns=1, compress_messages_at=4, compress_messages_keep=1, memory_chunk_summarize_threshold=0
 )
-EVERY_TABLE = "SELECT body FROM briefs UNION ALL SELECT entry FROM brief_entries UNION ALL SELECT content FROM messages"
+EVERY_TABLE = "SELECT body FROM briefs UNION ALL SELECT entry FROM brief_entries UNION ALL SELECT content FROM texts"
 
 
 def versions(memory: Memory, conversation: str = "trip") -> list[int]:

@@ -56,8 +56,9 @@ def erase_scope(own: str, **wanted: str | None) -> JsonObject:
     for name, value in scope.items():
         if name != "day":
             identity(value, name if name != "message" else "id")
-    if not scope or ("person" in scope and len(scope) > 1) or {"day", "message"} <= scope.keys():
-        raise InvalidInput("invalid_scope", "Name one thing to erase: a conversation, person, day or message.")
+    alone = {"person", "topic"} & scope.keys()
+    if not scope or (alone and len(scope) > 1) or {"day", "message"} <= scope.keys():
+        raise InvalidInput("invalid_scope", "Name one thing to erase: a conversation, person, day, topic or message.")
     if scope.get("person", own) != own:
         raise InvalidInput("invalid_scope", "A person is erased by a memory opened for that person.")
     return scope

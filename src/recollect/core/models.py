@@ -69,7 +69,8 @@ class Draft(Record):
 class Message(Record):
     """One message of the log. `seq` counts from 1 within its conversation and is the only order.
 
-    `replaced` says how many characters no database can hold (NUL, lone surrogates) were replaced by U+FFFD.
+    `replaced` says how many characters no database can hold (NUL, lone surrogates) were replaced by U+FFFD. A message
+    that is `damaged` has lost its text to a fault of the disk; `recollect doctor` says more.
     """
 
     id: str
@@ -86,6 +87,7 @@ class Message(Record):
     metadata: JsonObject | None = None
     importance: float | None = None
     replaced: int = 0
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,14 +119,15 @@ class Upkeep(Opened):
         conversation: str | None = None,
         person: str | None = None,
         day: str | None = None,
+        topic: str | None = None,
         message: str | None = None,
     ) -> Receipt:
-        """Delete a conversation, a message, a local day or everything of the person, down to the bytes.
+        """Delete a conversation, a topic, a message, a local day or everything of the person, down to the bytes.
 
         `conversation` may narrow `message` and `day`. Returns when the bytes are gone, or says what is pending.
         """
         scope = arguments.erase_scope(
-            self._principal.person, conversation=conversation, person=person, day=day, message=message
+            self._principal.person, conversation=conversation, person=person, day=day, topic=topic, message=message
         )
         await self._ready()
         await self._metrics.flush()  # so that nothing of the person is written after the erase

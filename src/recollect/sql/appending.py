@@ -16,10 +16,15 @@ from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Draft, Message, Principal
 from recollect.sql.driver import Row, Transaction
 from recollect.sql.rows import message_row, stored_message, to_message
+from recollect.sql.texts import Texts
 
 T = TypeVar("T")
 
 STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
+_APART: Final = (
+    "key", "seq", "id", "role", "at", "source", "name", "model_variant", "tool_calls", "tool_call_id", "metadata",
+    "importance", "replaced",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,14 @@ class Request:
             )
 
 
-def append(tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
+def append(tx: Transaction, requests: Sequence[Request], texts: Texts) -> list[list[Appended]]:
     """Store the drafts whose ids are not known yet; return for each request all of its messages as stored."""
     pages: dict[tuple[str, str], _Page] = {}
     # Two groups that lock the same conversations take them in the same order, so that neither waits for the other.
     for request in sorted(requests, key=lambda one: (one.principal.person, one.conversation)):
         name = (request.principal.person, request.conversation)
         if name not in pages:
-            pages[name] = _Page(request, request.lock(tx))
+            pages[name] = _Page(request, request.lock(tx), texts)
     results = [pages[one.principal.person, one.conversation].add(tx, one) for one in requests]
     new = [one for page in pages.values() for one in page.new]
     save_messages(tx, [row for row, _ in new])
@@ -70,7 +75,8 @@ def append(tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]
 class _Page:
     """What is being appended to one conversation."""
 
-    def __init__(self, request: Request, row: Row) -> None:
+    def __init__(self, request: Request, row: Row, texts: Texts) -> None:
+        self._texts = texts
         self._key, self._zone, self._seq = row["key"], row["zone"], row["last_seq"]
         self._name = request.conversation
         self._fresh: dict[str, Message] = {}
@@ -95,7 +101,7 @@ class _Page:
         ids = [draft.id for draft in drafts if not draft.id_is_new]
         if not ids:
             return {}
-        rows = tx.all("known_messages", key=self._key, ids=to_json(ids))
+        rows = self._texts.fill(tx, tx.all("known_messages", key=self._key, ids=to_json(ids)))
         return {row["id"]: to_message(row, self._name) for row in rows}
 
     def close(self, tx: Transaction) -> None:
@@ -113,7 +119,8 @@ class _Page:
 
 def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
     for part in _portions(rows, [len(row["content"]) for row in rows]):
-        tx.run("insert_messages", rows=to_json(part))
+        tx.run("insert_messages", rows=to_json([{name: row[name] for name in _APART} for row in part]))
+        tx.run("insert_texts", rows=to_json([(row["key"], row["seq"], row["content"]) for row in part]))
 
 
 def save_entries(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:

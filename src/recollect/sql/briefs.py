@@ -15,6 +15,7 @@ from recollect.core.ledger import KINDS, Entry
 from recollect.core.models import JsonObject, Message, Principal
 from recollect.sql.driver import Job, Row, Transaction
 from recollect.sql.rows import to_message
+from recollect.sql.texts import Texts
 
 T = TypeVar("T")
 NEWEST: Final = 2**62
@@ -41,8 +42,8 @@ class Standing:
 
 
 class Briefs:
-    def __init__(self, read: Run, write: Run) -> None:
-        self._read, self._write = read, write
+    def __init__(self, read: Run, write: Run, texts: Texts) -> None:
+        self._read, self._write, self._texts = read, write, texts
 
     async def standing(self, principal: Principal, conversation: str) -> Standing | None:
         row = await self._read(lambda tx: tx.one("brief_standing", person=principal.person, conversation=conversation))
@@ -69,11 +70,13 @@ class Briefs:
     async def sizes(self, principal: Principal, conversation: str, *, after: int, limit: int = NEWEST) -> list[Row]:
         """Role, time and tokens of the messages above a place; of one that is not counted yet its fields too."""
         scope = {"person": principal.person, "conversation": conversation}
-        return await self._read(lambda tx: tx.all("message_sizes", **scope, after=after, limit=limit))
+        asked = scope | {"after": after, "limit": limit}
+        return await self._read(lambda tx: self._texts.fill(tx, tx.all("message_sizes", **asked)))
 
     async def messages(self, principal: Principal, conversation: str, *, after: int, through: int) -> list[Message]:
         scope = {"person": principal.person, "conversation": conversation}
-        rows = await self._read(lambda tx: tx.all("page", **scope, after=after, limit=through - after))
+        asked = scope | {"after": after, "limit": through - after}
+        rows = await self._read(lambda tx: self._texts.fill(tx, tx.all("page", **asked)))
         return [to_message(row, conversation) for row in rows if row["seq"] <= through]
 
     async def save(

@@ -11,12 +11,11 @@ SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = 
 
 -- name: describe_conversations
 -- A title nobody gave is taken from the first user message, so that it goes when that message goes.
-SELECT c.key, c.name, c.title, c.tags, c.zone, c.messages, c.last_seq, c.first_at, c.last_at,
-       CASE WHEN c.title IS NULL THEN (
-           SELECT substr(m.content, 1, 200) FROM messages m
-           WHERE m.conversation_key = c.key AND m.role = 'user' ORDER BY m.seq LIMIT 1
-       ) END AS opening
-FROM conversations c
+SELECT c.key, c.name, c.title, c.tags, c.zone, c.messages, c.last_seq, c.first_at, c.last_at, m.key AS opened_by,
+       substr(x.content, 1, 200) AS opening
+FROM conversations c LEFT JOIN messages m ON c.title IS NULL AND m.key = (
+    SELECT f.key FROM messages f WHERE f.conversation_key = c.key AND f.role = 'user' ORDER BY f.seq LIMIT 1
+) LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND (CAST(:conversation AS TEXT) IS NULL OR c.name = :conversation)
 ORDER BY COALESCE(c.last_at, c.created_at) DESC, c.key DESC;
 
@@ -35,32 +34,44 @@ SET last_seq = :last_seq, messages = messages + :added,
 WHERE key = :key;
 
 -- name: history
-SELECT m.* FROM messages m JOIN conversations c ON c.key = m.conversation_key
+SELECT m.*, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq < :before
 ORDER BY m.seq DESC LIMIT :limit;
 
 -- name: page
-SELECT m.* FROM messages m JOIN conversations c ON c.key = m.conversation_key
+SELECT m.*, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after
 ORDER BY m.seq LIMIT :limit;
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversations,
        (SELECT count(*) FROM conversations
-        WHERE person = :person AND (worked_seq < last_seq OR embedded_seq < last_seq OR briefed_seq < last_seq)) AS due,
+        WHERE person = :person AND (worked_seq < last_seq OR embedded_seq < last_seq OR briefed_seq < last_seq
+                                    OR topiced_seq < embedded_seq OR folded_seq < topiced_seq)) AS due,
        (SELECT count(*) FROM conversations o JOIN briefs b ON b.conversation_key = o.key
         WHERE o.person = :person) AS briefs,
        (SELECT count(*) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
         WHERE o.person = :person AND v.embedder_key = (SELECT max(key) FROM embedders)) AS embedded,
        count(*) AS messages,
        COALESCE(sum(m.replaced), 0) AS replaced,
-       COALESCE(sum(octet_length(m.content)), 0) AS text_bytes,
+       COALESCE(sum(octet_length(x.content)), 0) + COALESCE((
+           SELECT sum(k.text_bytes) FROM conversations o JOIN blocks k ON k.conversation_key = o.key
+           WHERE o.person = :person), 0) AS text_bytes,
+       count(a.message_key) AS archived,
+       COALESCE((SELECT sum(octet_length(k.body)) FROM conversations o JOIN blocks k ON k.conversation_key = o.key
+        WHERE o.person = :person), 0) AS archive_bytes,
+       (SELECT count(*) FROM conversations o JOIN topics t ON t.conversation_key = o.key
+        WHERE o.person = :person AND t.merged_into IS NULL) AS topics,
        COALESCE(sum(t.tokens), 0) AS tokens,
        COALESCE(sum(CASE WHEN t.counter = 'estimate' THEN 1 ELSE 0 END), 0) AS estimated,
        count(t.message_key) AS counted,
        min(m.at) AS first_at, max(m.at) AS last_at
 FROM conversations c JOIN messages m ON m.conversation_key = c.key
 LEFT JOIN message_tokens t ON t.message_key = m.key
+LEFT JOIN texts x ON x.message_key = m.key
+LEFT JOIN archived a ON a.message_key = m.key
 WHERE c.person = :person;
 
 -- name: count_roles
@@ -71,8 +82,9 @@ WHERE c.person = :person GROUP BY m.role ORDER BY m.role;
 -- Erasing. Entries, vectors and token counts go with their messages, by cascade.
 
 -- name: find_messages
-SELECT m.key, m.conversation_key, m.seq, m.content
+SELECT m.key, m.conversation_key, m.seq, x.content
 FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND m.id = :id AND (CAST(:conversation AS TEXT) IS NULL OR c.name = :conversation);
 
 -- name: lock_conversation_key
@@ -80,8 +92,12 @@ WHERE c.person = :person AND m.id = :id AND (CAST(:conversation AS TEXT) IS NULL
 UPDATE conversations SET last_seq = last_seq WHERE key = :key;
 
 -- name: sample_content
-SELECT content FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop
-ORDER BY length(content) DESC LIMIT :limit;
+SELECT m.key, x.content FROM messages m JOIN texts x ON x.message_key = m.key
+WHERE m.conversation_key = :key AND m.at >= :start AND m.at < :stop ORDER BY length(x.content) DESC LIMIT :limit;
+
+-- name: sample_archived
+SELECT m.key, CAST(NULL AS TEXT) AS content FROM messages m JOIN archived a ON a.message_key = m.key
+WHERE m.conversation_key = :key AND m.at >= :start AND m.at < :stop ORDER BY m.seq LIMIT :limit;
 
 -- name: delete_conversation
 DELETE FROM conversations WHERE key = :key AND person = :person;
@@ -94,12 +110,18 @@ DELETE FROM messages WHERE conversation_key = :key AND at >= :start AND at < :st
 
 -- name: count_between
 SELECT count(*) AS messages, count(e.seq) AS entries, count(t.message_key) AS token_counts,
+       count(a.message_key) AS archived, count(o.seq) AS topic_messages,
+       CAST(COALESCE(sum((
+           SELECT count(*) FROM feedback f WHERE f.conversation_key = m.conversation_key AND f.seq = m.seq
+       )), 0) AS BIGINT) AS feedback,
        CAST(COALESCE(sum((
            SELECT count(*) FROM vectors v WHERE v.conversation_key = m.conversation_key AND v.seq = m.seq
        )), 0) AS BIGINT) AS vectors
 FROM messages m
 LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
 LEFT JOIN message_tokens t ON t.message_key = m.key
+LEFT JOIN archived a ON a.message_key = m.key
+LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
 WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop;
 
 -- name: recount_conversation
@@ -126,8 +148,311 @@ UPDATE erasures SET pending = 0 WHERE id = :id;
 
 -- name: any_content_holds
 -- system: tells a piece of erased text from the same words in a message that stays; answers yes or no
-SELECT 1 AS found FROM messages WHERE content LIKE :pattern ESCAPE '\'
+SELECT 1 AS found FROM texts WHERE content LIKE :pattern ESCAPE '\'
 UNION ALL SELECT 1 FROM conversations WHERE title LIKE :pattern ESCAPE '\' LIMIT 1;
+
+-- The archive: text that is not among the texts lies in a block.
+
+-- name: get_dictionary
+SELECT body FROM dictionaries WHERE key = :key;
+
+-- name: insert_block
+INSERT INTO blocks (conversation_key, dictionary_key, messages, text_bytes, body)
+VALUES (:key, :dictionary, :messages, :text_bytes, :body) RETURNING key;
+
+-- name: delete_block
+DELETE FROM blocks WHERE key = :key;
+
+-- name: block_members
+SELECT a.message_key, a.place FROM archived a JOIN blocks b ON b.key = a.block_key
+WHERE a.block_key = :key AND b.conversation_key = :conversation ORDER BY a.place;
+
+-- name: thinned_blocks
+-- Those that still hold text of messages which are gone.
+SELECT b.key FROM blocks b WHERE b.conversation_key = :key
+AND b.messages <> (SELECT count(*) FROM archived a WHERE a.block_key = b.key);
+
+-- name: every_block
+-- system: a look for damage, or for a piece of text, among everyone's; says nothing of what is in them
+SELECT key, body FROM blocks WHERE key > :after ORDER BY key LIMIT :limit;
+
+-- name: count_lost_texts
+-- system: a check of the whole log
+SELECT count(*) AS n FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+LEFT JOIN archived a ON a.message_key = m.key LEFT JOIN blocks b ON b.key = a.block_key
+WHERE x.message_key IS NULL AND b.key IS NULL;
+
+-- name: archive_size
+SELECT CAST(COALESCE(sum(b.text_bytes), 0) AS BIGINT) AS text_bytes,
+       (SELECT max(key) FROM dictionaries WHERE person = :person) AS dictionary,
+       (SELECT text_bytes FROM dictionaries WHERE person = :person ORDER BY key DESC LIMIT 1) AS learned_at
+FROM conversations c JOIN blocks b ON b.conversation_key = c.key WHERE c.person = :person;
+
+-- name: archived_keys
+SELECT a.message_key FROM conversations c JOIN messages m ON m.conversation_key = c.key
+JOIN archived a ON a.message_key = m.key WHERE c.person = :person ORDER BY a.message_key;
+
+-- name: insert_dictionary
+INSERT INTO dictionaries (person, created_at, text_bytes, body) VALUES (:person, :now, :text_bytes, :body)
+RETURNING key;
+
+-- name: insert_dictionary_message
+INSERT INTO dictionary_messages (message_key, dictionary_key) VALUES (:message, :key);
+
+-- name: blocks_of_others
+-- Packed with another dictionary than this.
+SELECT b.key, b.conversation_key, b.body FROM conversations c JOIN blocks b ON b.conversation_key = c.key
+WHERE c.person = :person AND b.dictionary_key <> :dictionary AND b.key > :after ORDER BY b.key LIMIT :limit;
+
+-- name: blocks_by
+SELECT b.key, b.conversation_key FROM conversations c JOIN blocks b ON b.conversation_key = c.key
+WHERE c.person = :person AND b.dictionary_key = :dictionary ORDER BY b.key;
+
+-- name: tainted_dictionaries
+-- Learned from a message that is gone.
+SELECT DISTINCT d.key FROM dictionaries d JOIN dictionary_messages s ON s.dictionary_key = d.key
+LEFT JOIN messages m ON m.key = s.message_key WHERE d.person = :person AND m.key IS NULL;
+
+-- name: unused_dictionaries
+SELECT d.key FROM dictionaries d WHERE d.person = :person
+AND d.key < (SELECT max(key) FROM dictionaries WHERE person = :person)
+AND NOT EXISTS (SELECT 1 FROM conversations c JOIN blocks b ON b.conversation_key = c.key
+                WHERE c.person = :person AND b.dictionary_key = d.key);
+
+-- name: delete_dictionary
+DELETE FROM dictionaries WHERE key = :key AND person = :person;
+
+-- name: delete_dictionaries
+DELETE FROM dictionaries WHERE person = :person;
+
+-- Topics.
+
+-- name: untopiced_conversations
+-- system: see due_conversations; messages are placed by their vectors
+SELECT key, person, name, embedded_seq AS last_seq, topiced_seq AS cursor, words_version, generation
+FROM conversations WHERE topiced_seq < embedded_seq AND key > :after ORDER BY key LIMIT :limit;
+
+-- name: unfolded_conversations
+-- system: see due_conversations
+SELECT key, person, name, topiced_seq AS last_seq, folded_seq AS cursor, words_version, generation
+FROM conversations WHERE folded_seq < topiced_seq AND key > :after ORDER BY key LIMIT :limit;
+
+-- name: mark_topiced
+-- system: see mark_worked
+UPDATE conversations SET topiced_seq = :through, active_topic = :active, topic_before = :before, topic_rested = :rested
+WHERE key = :key AND topiced_seq = :after AND generation = :generation;
+
+-- name: mark_folded
+-- system: see mark_worked
+UPDATE conversations SET folded_seq = :through
+WHERE key = :key AND folded_seq = :after AND generation = :generation;
+
+-- name: topics_changed
+-- By hand or by an erase: what was read of them before is outdated, and the worker looks at them again.
+UPDATE conversations SET folded_seq = 0, topics_version = topics_version + 1 WHERE key = :key;
+
+-- name: refold_crowded
+-- system: only moves cursors back, where some of many topics may have faded since
+UPDATE conversations SET folded_seq = 0 WHERE folded_seq > 0 AND key IN (
+    SELECT conversation_key FROM topics WHERE merged_into IS NULL AND cold = 0
+    GROUP BY conversation_key HAVING count(*) > :most
+);
+
+-- name: topic_standing
+SELECT c.key, c.zone, c.topiced_seq, c.active_topic, c.topic_before, c.topic_rested, c.generation, c.topics_version,
+       (SELECT key FROM embedders ORDER BY key DESC LIMIT 1) AS embedder,
+       (SELECT name FROM embedders ORDER BY key DESC LIMIT 1) AS embedder_name,
+       (SELECT dimensions FROM embedders ORDER BY key DESC LIMIT 1) AS dimensions
+FROM conversations c WHERE c.person = :person AND c.name = :conversation;
+
+-- name: topics_of
+SELECT t.key, t.id, t.opened_seq, t.created_at, t.active_at, t.active_seq, t.accesses, t.messages, t.archived,
+       t.restored, t.cold, t.block_key, t.embedder_key, t.title, t.summary, t.summary_seq, t.by_hand, t.named, t.tags,
+       t.pinned, t.importance, t.deletions, t.merged_into, t.merged_at,
+       COALESCE(f.score, 0.0) AS score, COALESCE(f.praise, 0) AS praise
+FROM topics t LEFT JOIN (
+    SELECT o.topic_key, sum(b.value) AS score, sum(CASE WHEN b.value > 0 THEN 1 ELSE 0 END) AS praise
+    FROM feedback b JOIN topic_messages o ON o.conversation_key = b.conversation_key AND o.seq = b.seq
+    WHERE b.conversation_key = :key GROUP BY o.topic_key
+) f ON f.topic_key = t.key
+WHERE t.conversation_key = :key ORDER BY t.opened_seq, t.key;
+
+-- name: topic_sums
+SELECT key, sums FROM topics WHERE conversation_key = :key AND sums IS NOT NULL;
+
+-- name: conversation_of_topic
+SELECT c.key, c.name, t.key AS topic FROM topics t JOIN conversations c ON c.key = t.conversation_key
+WHERE c.person = :person AND t.id = :id;
+
+-- name: topic_slice
+SELECT m.key, m.seq, m.id, m.role, m.at, m.importance, x.content, v.vectors, o.topic_key
+FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
+LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
+WHERE m.conversation_key = :key AND m.seq > :after AND m.seq <= :through ORDER BY m.seq;
+
+-- name: last_moment
+SELECT at FROM messages WHERE conversation_key = :key AND seq <= :through ORDER BY seq DESC LIMIT 1;
+
+-- name: move_members
+UPDATE topic_messages SET topic_key = :into WHERE topic_key = :key;
+
+-- name: delete_topic
+DELETE FROM topics WHERE key = :key;
+
+-- name: topic_vectors
+-- What a topic's centroid is made of.
+SELECT o.topic_key, m.seq, m.role, m.at, v.vectors, x.content, m.key
+FROM topic_messages o JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+LEFT JOIN texts x ON x.message_key = m.key
+JOIN vectors v ON v.conversation_key = o.conversation_key AND v.seq = o.seq AND v.embedder_key = :embedder
+WHERE o.topic_key = :key ORDER BY o.seq;
+
+-- name: insert_topic
+INSERT INTO topics (conversation_key, id, opened_seq, created_at, active_at, active_seq, title, by_hand)
+VALUES (:key, :id, :opened, :at, :at, :opened, :title, :by_hand) RETURNING key;
+
+-- name: save_topic
+UPDATE topics SET accesses = :accesses, active_at = :active_at, active_seq = :active_seq, restored = :restored,
+    cold = :cold, importance = :importance, embedder_key = :embedder, sums = :sums,
+    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key)
+WHERE key = :key;
+
+-- name: retitle_topic
+UPDATE topics SET title = :title, named = :named WHERE key = :key;
+
+-- name: tag_topic
+UPDATE topics SET tags = :tags WHERE key = :key;
+
+-- name: pin_topic
+UPDATE topics SET pinned = :pinned WHERE key = :key;
+
+-- name: weigh_topic
+UPDATE topics SET importance = :importance WHERE key = :key;
+
+-- name: merge_topic
+UPDATE topics SET merged_into = :into, merged_at = :now WHERE key = :key;
+
+-- name: stale_topic
+-- Its centroid is made anew, from its messages.
+UPDATE topics SET sums = NULL, embedder_key = NULL WHERE key = :key;
+
+-- name: cool_topic
+UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
+
+-- name: warm_topic
+UPDATE topics SET cold = 0, accesses = accesses + 1, active_at = :now WHERE key = :key;
+
+-- name: tell_topic
+UPDATE topics SET summary = :summary, summary_seq = :through WHERE key = :key;
+
+-- name: extend_topic
+UPDATE topics SET block_key = :block WHERE key = :key;
+
+-- name: recount_topics
+UPDATE topics SET
+    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key),
+    archived = (SELECT count(*) FROM topic_messages o
+                JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+                JOIN archived a ON a.message_key = m.key WHERE o.topic_key = topics.key)
+WHERE conversation_key = :key;
+
+-- name: recount_topic
+UPDATE topics SET
+    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key),
+    archived = (SELECT count(*) FROM topic_messages o
+                JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+                JOIN archived a ON a.message_key = m.key WHERE o.topic_key = topics.key)
+WHERE key = :key;
+
+-- name: thinned_topics
+-- Those that lost messages.
+SELECT t.key, t.opened_seq, t.named, (SELECT min(o.seq) FROM topic_messages o WHERE o.topic_key = t.key) AS first_seq
+FROM topics t WHERE t.conversation_key = :key
+AND t.messages <> (SELECT count(*) FROM topic_messages o WHERE o.topic_key = t.key);
+
+-- name: thin_topic
+UPDATE topics SET summary = NULL, summary_seq = 0, sums = NULL, embedder_key = NULL, opened_seq = :opened,
+    deletions = deletions + :deletions
+WHERE key = :key;
+
+-- name: opening_of_topic
+SELECT m.key, m.seq, x.content FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+LEFT JOIN texts x ON x.message_key = m.key
+WHERE o.topic_key = :key ORDER BY CASE WHEN m.role = 'user' THEN 0 ELSE 1 END, o.seq LIMIT 1;
+
+-- name: delete_empty_topics
+DELETE FROM topics WHERE conversation_key = :key AND messages = 0;
+
+-- name: forget_active_topic
+UPDATE conversations SET active_topic = NULL, topic_before = NULL
+WHERE key = :key AND active_topic NOT IN (SELECT key FROM topics WHERE conversation_key = :key);
+
+-- name: topic_of_message
+SELECT m.conversation_key, m.seq, o.topic_key, c.name FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
+WHERE c.person = :person AND m.id = :id AND (CAST(:conversation AS TEXT) IS NULL OR c.name = :conversation);
+
+-- name: put_feedback
+INSERT INTO feedback (conversation_key, seq, kind, value, at) VALUES (:key, :seq, :kind, :value, :now)
+ON CONFLICT (conversation_key, seq, kind) DO UPDATE SET value = excluded.value, at = excluded.at;
+
+-- name: drop_feedback
+DELETE FROM feedback WHERE conversation_key = :key AND seq = :seq AND kind = :kind;
+
+-- name: move_message
+UPDATE topic_messages SET topic_key = :topic, by_hand = 1 WHERE conversation_key = :key AND seq = :seq;
+
+-- name: opening_message
+SELECT min(seq) AS seq FROM messages WHERE conversation_key = :key AND role = 'user';
+
+-- name: unplace_messages
+-- What people did by hand stays: messages that were moved, and those of topics that were merged into others.
+DELETE FROM topic_messages WHERE by_hand = 0
+AND topic_key NOT IN (SELECT key FROM topics WHERE merged_into IS NOT NULL)
+AND conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: unplace_all_messages
+-- system: see rewind_everything
+DELETE FROM topic_messages WHERE by_hand = 0
+AND topic_key NOT IN (SELECT key FROM topics WHERE merged_into IS NOT NULL);
+
+-- name: delete_plain_topics
+-- Those that nobody named, tagged, pinned, weighed, split off or merged.
+DELETE FROM topics WHERE by_hand = 0 AND named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL
+AND deletions = 0 AND merged_into IS NULL
+AND NOT EXISTS (SELECT 1 FROM topics o WHERE o.merged_into = topics.key)
+AND NOT EXISTS (SELECT 1 FROM topic_messages o WHERE o.topic_key = topics.key)
+AND conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: delete_all_plain_topics
+-- system: see rewind_everything
+DELETE FROM topics WHERE by_hand = 0 AND named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL
+AND deletions = 0 AND merged_into IS NULL
+AND NOT EXISTS (SELECT 1 FROM topics o WHERE o.merged_into = topics.key)
+AND NOT EXISTS (SELECT 1 FROM topic_messages o WHERE o.topic_key = topics.key);
+
+-- name: reset_topics
+UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, sums = NULL,
+    embedder_key = NULL, summary = NULL, summary_seq = 0, archived = 0,
+    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key)
+WHERE conversation_key IN (
+    SELECT key FROM conversations
+    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
+);
+
+-- name: reset_all_topics
+-- system: see rewind_everything
+UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, sums = NULL,
+    embedder_key = NULL, summary = NULL, summary_seq = 0, archived = 0,
+    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key);
 
 -- Settings.
 
@@ -197,15 +522,15 @@ WHERE e.seq IS NULL AND c.worked_seq >= m.seq;
 
 -- name: rewind_conversations
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0,
-    generation = generation + 1
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, topiced_seq = 0,
+    folded_seq = 0, active_topic = NULL, topic_before = NULL, topic_rested = 0, generation = generation + 1
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
 
 -- name: rewind_everything
 -- system: rebuild for all people, on the operator's word
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0,
-    generation = generation + 1;
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, topiced_seq = 0,
+    folded_seq = 0, active_topic = NULL, topic_before = NULL, topic_rested = 0, generation = generation + 1;
 
 -- name: delete_tokens
 DELETE FROM message_tokens WHERE message_key IN (
@@ -218,8 +543,9 @@ DELETE FROM message_tokens WHERE message_key IN (
 DELETE FROM message_tokens;
 
 -- name: uncounted_messages
-SELECT m.key, m.seq, m.role, m.content, m.name, m.tool_calls
+SELECT m.key, m.seq, m.role, x.content, m.name, m.tool_calls
 FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN message_tokens t ON t.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
   AND t.message_key IS NULL
@@ -244,10 +570,12 @@ FROM conversations WHERE person = :person AND (CAST(:conversation AS TEXT) IS NU
 
 -- name: messages_after
 -- For conversations whose entries are not made yet.
-SELECT seq, at, role, name, content FROM messages WHERE conversation_key = :key AND seq > :after ORDER BY seq;
+SELECT m.key, m.seq, m.at, m.role, m.name, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+WHERE m.conversation_key = :key AND m.seq > :after ORDER BY m.seq;
 
 -- name: unembedded_messages
-SELECT m.seq, m.name, m.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+SELECT m.key, m.seq, m.name, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through AND v.seq IS NULL
 ORDER BY m.seq;
@@ -330,12 +658,13 @@ SELECT number, entry, ended_version, ended_at FROM brief_entries
 WHERE conversation_key = :key AND version <= :version ORDER BY number;
 
 -- name: message_sizes
-SELECT m.seq, m.role, m.at, t.tokens, CASE WHEN m.tool_calls IS NULL THEN 0 ELSE 1 END AS calls,
-       CASE WHEN t.tokens IS NULL THEN m.content END AS content,
+SELECT m.key, m.seq, m.role, m.at, t.tokens, CASE WHEN m.tool_calls IS NULL THEN 0 ELSE 1 END AS calls,
+       CASE WHEN t.tokens IS NULL THEN x.content ELSE '' END AS content,
        CASE WHEN t.tokens IS NULL THEN m.name END AS name,
        CASE WHEN t.tokens IS NULL THEN m.tool_calls END AS tool_calls
 FROM conversations c JOIN messages m ON m.conversation_key = c.key
 LEFT JOIN message_tokens t ON t.message_key = m.key
+LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after ORDER BY m.seq LIMIT :limit;
 
 -- name: count_messages

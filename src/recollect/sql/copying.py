@@ -11,6 +11,7 @@ from typing import Final
 from recollect.core import entries
 from recollect.sql.appending import save_entries, save_messages
 from recollect.sql.driver import Row, Transaction
+from recollect.sql.texts import Texts
 
 PAGE: Final = 500
 
@@ -21,21 +22,21 @@ def copy_log(source: Transaction, target: Transaction) -> None:
     target.run("delete_every_setting")
     for setting in source.all("every_setting"):
         target.run("put_setting", **setting)
-    after = 0
+    after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE):
         for row in rows:
-            _copy_conversation(source, target, row)
+            _copy_conversation(source, target, row, texts)
         after = rows[-1]["key"]
 
 
-def _copy_conversation(source: Transaction, target: Transaction, row: Row) -> None:
+def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts: Texts) -> None:
     scope = {"person": row["person"], "conversation": row["name"]}
     described = {name: row[name] for name in ("title", "tags", "zone")}
     target.run("create_conversation", **scope, **described, now=row["created_at"], words_version=entries.VERSION)
     there = target.one("get_conversation", **scope)
     assert there is not None  # noqa: S101 - created in this transaction
     key, after = there["key"], 0
-    while page := source.all("page", **scope, after=after, limit=PAGE):
+    while page := texts.fill(source, source.all("page", **scope, after=after, limit=PAGE)):
         rows = [message | {"key": key} for message in page]
         save_messages(target, rows)
         save_entries(target, [(row, entries.encode(row["content"], row["name"])) for row in rows])

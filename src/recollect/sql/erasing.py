@@ -1,7 +1,8 @@
 """Deleting inside one transaction: what goes, how many rows of what, and samples to search the files for.
 
 Entries, vectors and token counts go with their messages, by cascade; a person's settings and metrics by their name.
-Every version of a brief that covers an erased message goes, and the worker makes it anew from what is left.
+Every version of a brief that covers an erased message goes, and so does the summary of its topic; the worker makes them
+anew from what is left. Blocks of the archive are packed without what was erased.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from datetime import date
 from typing import Final
 
 from recollect.core import times
+from recollect.core.drafts import to_json
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import Principal
+from recollect.core.topics import title_of
+from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
-from recollect.sql.driver import Transaction
+from recollect.sql.driver import Row, Transaction
+from recollect.sql.texts import Texts
+from recollect.sql.topics import find_topic
 
 SAMPLES: Final = 16
 ALWAYS: Final = 2**62
 COUNTED: Final = (
     "conversations", "messages", "entries", "vectors", "token_counts", "briefs", "brief_entries", "settings", "recalls",
+    "archived", "dictionaries", "topics", "topic_messages", "feedback",
 )  # fmt: skip
 
 
@@ -29,13 +36,14 @@ def no_conversation(name: str) -> NotFound:
 class Erasing:
     """Deletes inside one transaction, counting rows and keeping samples of what was said."""
 
-    def __init__(self, tx: Transaction, principal: Principal) -> None:
-        self._tx, self._person = tx, principal.person
+    def __init__(self, tx: Transaction, principal: Principal, texts: Texts) -> None:
+        self._tx, self._person, self._texts = tx, principal.person, texts
         self.counts = dict.fromkeys(COUNTED, 0)
         self.samples: list[str] = []
 
     def message(self, id: str, conversation: str | None) -> None:
-        rows = self._tx.all("find_messages", person=self._person, id=id, conversation=conversation)
+        found = self._tx.all("find_messages", person=self._person, id=id, conversation=conversation)
+        rows = self._texts.fill(self._tx, found)
         if not rows:
             raise NotFound("message_not_found", f"There is no message {id!r}.")
         if len(rows) > 1:
@@ -49,7 +57,7 @@ class Erasing:
         self._count(key, first=seq, last=seq)
         self._drop_briefs(key, seq)
         self._tx.run("delete_message", key=rows[0]["key"])
-        self._tx.run("recount_conversation", key=key)
+        self._mend(key, deletions=1)
 
     def day(self, day: date, conversation: str | None) -> None:
         found = self._tx.all("describe_conversations", person=self._person, conversation=conversation)
@@ -66,13 +74,48 @@ class Erasing:
         if first is not None and first["seq"] is not None:
             self._drop_briefs(key, first["seq"])
         if self._tx.run("delete_between", key=key, start=start, stop=stop):
-            self._tx.run("recount_conversation", key=key)
+            self._mend(key)
+
+    def topic(self, id: str) -> None:
+        """All that was said of it."""
+        standing, group = find_topic(self._tx, Principal(self._person), id, lock=True)
+        key = standing.key
+        rows = self._tx.all("members_of", key=key, rows=to_json(group.keys), after=0)
+        longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
+        self.samples.extend(row["content"] for row in longest[:SAMPLES])
+        for row in rows:
+            self._count(key, first=row["seq"], last=row["seq"])
+        if rows:
+            self._drop_briefs(key, rows[0]["seq"])
+        self._tx.many("delete_message", [{"key": row["key"]} for row in rows])
+        self._mend(key)
+
+    def _mend(self, key: int, *, deletions: int = 0) -> None:
+        """What told of messages that are gone: blocks of the archive, topics, counts."""
+        self._tx.run("recount_conversation", key=key)
+        thin_blocks(self._tx, key, self._texts)
+        for row in self._tx.all("thinned_topics", key=key):
+            if row["first_seq"] is not None:
+                self._thin_topic(row, deletions)
+        self._tx.run("recount_topics", key=key)
+        self.counts["topics"] += self._tx.run("delete_empty_topics", key=key)
+        self._tx.run("forget_active_topic", key=key)
+        self._tx.run("topics_changed", key=key)
+        self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
+
+    def _thin_topic(self, row: Row, deletions: int) -> None:
+        opening = self._texts.fill(self._tx, self._tx.all("opening_of_topic", key=row["key"]))[0]
+        opened = max(row["opened_seq"], row["first_seq"])
+        self._tx.run("thin_topic", key=row["key"], opened=opened, deletions=deletions)
+        if not row["named"]:
+            self._tx.run("retitle_topic", key=row["key"], title=title_of(opening["content"]), named=0)
 
     def conversation(self, name: str) -> None:
         row = self._tx.one("lock_conversation", person=self._person, conversation=name)
         if row is None:
             raise no_conversation(name)
         self._whole(row["key"])
+        self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:
         for row in self._tx.all("describe_conversations", person=self._person, conversation=None):
@@ -80,10 +123,13 @@ class Erasing:
             self._whole(row["key"])
         self.counts["settings"] += self._tx.run("delete_settings", person=self._person)
         self.counts["recalls"] += self._tx.run("delete_recalls", person=self._person)
+        self.counts["dictionaries"] += self._tx.run("delete_dictionaries", person=self._person)
+        self._texts.forget()
 
     def _whole(self, key: int) -> None:
         self._sample(key, -ALWAYS, ALWAYS)
         self._drop_briefs(key, 0)
+        self.counts["topics"] += len(self._tx.all("topics_of", key=key))
         self._tx.run("delete_conversation", key=key, person=self._person)
         self.counts["conversations"] += 1
 
@@ -97,7 +143,9 @@ class Erasing:
     def _sample(self, key: int, start: int, stop: int) -> None:
         self._count(key, start=start, stop=stop)
         if len(self.samples) < SAMPLES:
-            rows = self._tx.all("sample_content", key=key, start=start, stop=stop, limit=SAMPLES)
+            between = {"key": key, "start": start, "stop": stop, "limit": SAMPLES}
+            rows = self._tx.all("sample_content", **between)
+            rows += self._texts.fill(self._tx, self._tx.all("sample_archived", **between))
             self.samples.extend(row["content"] for row in rows)
 
     def _count(self, key: int, *, first: int = 0, last: int = ALWAYS, start: int = -ALWAYS, stop: int = ALWAYS) -> None:

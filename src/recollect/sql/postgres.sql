@@ -8,19 +8,25 @@ SELECT max(version) AS version FROM schema_migrations;
 SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = :conversation FOR UPDATE;
 
 -- name: known_messages
-SELECT * FROM messages
-WHERE conversation_key = :key AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
+SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+WHERE m.conversation_key = :key AND m.id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: insert_messages
 -- :rows is a JSON array of objects with the :key of a locked conversation.
-INSERT INTO messages (conversation_key, seq, id, role, content, at, source, name, model_variant,
+INSERT INTO messages (conversation_key, seq, id, role, at, source, name, model_variant,
                       tool_calls, tool_call_id, metadata, importance, replaced)
-SELECT r.key, r.seq, r.id, r.role, r.content, r.at, r.source, r.name, r.model_variant,
+SELECT r.key, r.seq, r.id, r.role, r.at, r.source, r.name, r.model_variant,
        r.tool_calls, r.tool_call_id, r.metadata, r.importance, r.replaced
 FROM json_to_recordset(CAST(:rows AS json)) AS r (
-    key BIGINT, seq BIGINT, id TEXT, role TEXT, content TEXT, at BIGINT, source TEXT, name TEXT, model_variant TEXT,
+    key BIGINT, seq BIGINT, id TEXT, role TEXT, at BIGINT, source TEXT, name TEXT, model_variant TEXT,
     tool_calls TEXT, tool_call_id TEXT, metadata TEXT, importance DOUBLE PRECISION, replaced BIGINT
 );
+
+-- name: insert_texts
+-- :rows is a JSON array of [:key of a locked conversation, seq, text].
+INSERT INTO texts (message_key, content)
+SELECT m.key, p ->> 2 FROM json_array_elements(CAST(:rows AS json)) AS p
+JOIN messages m ON m.conversation_key = CAST(p ->> 0 AS BIGINT) AND m.seq = CAST(p ->> 1 AS BIGINT);
 
 -- name: insert_entries
 -- :rows is a JSON array of [:key of a locked conversation, seq, at, role, where its part of :words begins, how long].
@@ -66,12 +72,70 @@ CROSS JOIN LATERAL (
 -- :cursors is a JSON array of [key of a conversation, seq].
 SELECT m.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
 CROSS JOIN LATERAL (
-    SELECT messages.*, conversations.name AS conversation
+    SELECT messages.*, texts.content, conversations.name AS conversation
     FROM messages JOIN conversations ON conversations.key = messages.conversation_key
-    WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq = CAST(k.value ->> 1 AS BIGINT)
+    LEFT JOIN texts ON texts.message_key = messages.key
+    WHERE messages.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND messages.seq = CAST(k.value ->> 1 AS BIGINT)
       AND conversations.person = :person
     OFFSET 0
 ) m;
+
+-- name: places_of
+-- :rows is a JSON array of keys of messages that were found under a person.
+SELECT message_key, block_key, place FROM archived
+WHERE message_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+
+-- name: get_blocks
+-- :rows is a JSON array of keys of blocks, of messages that were found under a person.
+SELECT key, body FROM blocks
+WHERE key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+
+-- name: save_places
+-- :rows is a JSON array of [key of a message of a locked conversation, key of a block, place].
+INSERT INTO archived (message_key, block_key, place)
+SELECT CAST(p ->> 0 AS BIGINT), CAST(p ->> 1 AS BIGINT), CAST(p ->> 2 AS BIGINT)
+FROM json_array_elements(CAST(:rows AS json)) AS p
+ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key, place = excluded.place;
+
+-- name: count_texts
+-- :rows is a JSON array of keys of messages of a locked conversation.
+SELECT count(*) AS n FROM texts
+WHERE message_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+
+-- name: delete_texts
+-- :rows is a JSON array of keys of messages of a locked conversation.
+DELETE FROM texts
+WHERE message_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+
+-- name: place_messages
+-- :rows is a JSON array of [seq, key of a topic] in the conversation with this :key. Some may be erased by now.
+INSERT INTO topic_messages (conversation_key, seq, topic_key)
+SELECT m.conversation_key, m.seq, CAST(p ->> 1 AS BIGINT) FROM json_array_elements(CAST(:rows AS json)) AS p
+JOIN messages m ON m.conversation_key = :key AND m.seq = CAST(p ->> 0 AS BIGINT)
+ON CONFLICT (conversation_key, seq) DO NOTHING;
+
+-- name: members_of
+-- :rows is a JSON array of keys of topics of the conversation with this :key.
+SELECT m.*, x.content, o.topic_key FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+LEFT JOIN texts x ON x.message_key = m.key
+WHERE o.conversation_key = :key AND m.seq > :after
+  AND o.topic_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)))
+ORDER BY m.seq;
+
+-- name: hot_members
+-- :rows is a JSON array of keys of topics of the conversation with this :key. Those whose text is not archived.
+SELECT m.*, x.content, o.topic_key FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+JOIN texts x ON x.message_key = m.key
+WHERE o.conversation_key = :key
+  AND o.topic_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)))
+ORDER BY m.seq;
+
+-- name: topics_at
+-- :cursors is a JSON array of [key of a conversation of the person, seq].
+SELECT o.conversation_key, o.seq, o.topic_key FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+JOIN topic_messages o ON o.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND o.seq = CAST(k.value ->> 1 AS BIGINT);
 
 -- name: save_vectors
 -- The message may have been erased since it was read.
@@ -82,4 +146,7 @@ ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 -- name: store_bytes
 -- system: the size of our tables
 SELECT CAST(COALESCE(sum(pg_total_relation_size(CAST(name AS regclass))), 0) AS BIGINT) AS bytes
-FROM unnest(ARRAY['conversations', 'messages', 'message_tokens', 'entries', 'vectors', 'recalls']) AS name;
+FROM unnest(ARRAY[
+    'conversations', 'messages', 'texts', 'blocks', 'archived', 'dictionaries', 'topics', 'topic_messages',
+    'message_tokens', 'entries', 'vectors', 'recalls'
+]) AS name;

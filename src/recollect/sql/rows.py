@@ -71,6 +71,7 @@ def to_message(row: Row, conversation: str) -> Message:
         metadata=_optional_json(row["metadata"]),
         importance=row["importance"],
         replaced=row["replaced"],
+        damaged=row.get("damaged", False),
     )
 
 

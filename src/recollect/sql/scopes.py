@@ -15,6 +15,7 @@ from recollect.core import entries
 from recollect.core.drafts import to_json
 from recollect.core.models import Principal
 from recollect.sql.driver import Row, Transaction
+from recollect.sql.texts import Texts
 
 EVERYTHING: Final = 2**62
 
@@ -58,7 +59,7 @@ class News:
 
 
 def load_scope(
-    tx: Transaction, principal: Principal, conversation: str | None, known: Known, state: State
+    tx: Transaction, principal: Principal, conversation: str | None, known: Known, state: State, texts: Texts
 ) -> News | None:
     """What is new since `state`, when the scope was as `known` says; None if nothing is."""
     found = tx.one("scope_state", person=principal.person, conversation=conversation) or {}
@@ -73,7 +74,7 @@ def load_scope(
     fresh = fresh or any(row["key"] in known and known[row["key"]].is_outdone_by(row) for row in rows)
     before: Known = {} if fresh else known
     seen = {row["key"]: _seen(row, in_force) for row in rows}
-    return News(now, fresh, rows, seen, _entries(tx, rows, before), _vectors(tx, before, seen))
+    return News(now, fresh, rows, seen, _entries(tx, rows, before, texts), _vectors(tx, before, seen))
 
 
 def _seen(row: Row, in_force: int | None) -> Seen:
@@ -87,7 +88,7 @@ def _erased(row: Row) -> int:
     return int(row["last_seq"] - row["messages"])
 
 
-def _entries(tx: Transaction, rows: Sequence[Row], known: Known) -> list[Row]:
+def _entries(tx: Transaction, rows: Sequence[Row], known: Known, texts: Texts) -> list[Row]:
     cursors: list[tuple[int, int]] = []
     unmade: list[tuple[int, int]] = []
     for row in rows:
@@ -96,12 +97,12 @@ def _entries(tx: Transaction, rows: Sequence[Row], known: Known) -> list[Row]:
             (cursors if row["words_version"] == entries.VERSION else unmade).append((row["key"], after))
     found = tx.all("entries_after", cursors=to_json(cursors)) if cursors else []
     if unmade:  # by an older version; the worker will store them
-        found += [entry for key, after in unmade for entry in _made_now(tx, key, after)]
+        found += [entry for key, after in unmade for entry in _made_now(tx, key, after, texts)]
         found.sort(key=lambda entry: (entry["conversation_key"], entry["seq"]))
     return found
 
 
-def _made_now(tx: Transaction, key: int, after: int) -> list[Row]:
+def _made_now(tx: Transaction, key: int, after: int, texts: Texts) -> list[Row]:
     return [
         {
             "conversation_key": key,
@@ -110,7 +111,7 @@ def _made_now(tx: Transaction, key: int, after: int) -> list[Row]:
             "role": entries.ROLE_NUMBERS[row["role"]],
             "words": entries.encode(row["content"], row["name"]),
         }
-        for row in tx.all("messages_after", key=key, after=after)
+        for row in texts.fill(tx, tx.all("messages_after", key=key, after=after))
     ]
 
 

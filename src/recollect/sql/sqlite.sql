@@ -5,16 +5,23 @@
 SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = :conversation;
 
 -- name: known_messages
-SELECT * FROM messages WHERE conversation_key = :key AND id IN (SELECT value FROM json_each(:ids));
+SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+WHERE m.conversation_key = :key AND m.id IN (SELECT value FROM json_each(:ids));
 
 -- name: insert_messages
 -- :rows is a JSON array of objects with the :key of a locked conversation.
-INSERT INTO messages (conversation_key, seq, id, role, content, at, source, name, model_variant,
+INSERT INTO messages (conversation_key, seq, id, role, at, source, name, model_variant,
                       tool_calls, tool_call_id, metadata, importance, replaced)
-SELECT value ->> 'key', value ->> 'seq', value ->> 'id', value ->> 'role', value ->> 'content', value ->> 'at',
+SELECT value ->> 'key', value ->> 'seq', value ->> 'id', value ->> 'role', value ->> 'at',
        value ->> 'source', value ->> 'name', value ->> 'model_variant', value ->> 'tool_calls',
        value ->> 'tool_call_id', value ->> 'metadata', value ->> 'importance', value ->> 'replaced'
 FROM jsonb_each(:rows) ORDER BY jsonb_each.key;
+
+-- name: insert_texts
+-- :rows is a JSON array of [:key of a locked conversation, seq, text].
+INSERT INTO texts (message_key, content)
+SELECT m.key, value ->> 2 FROM jsonb_each(:rows) r
+CROSS JOIN messages m ON m.conversation_key = r.value ->> 0 AND m.seq = r.value ->> 1 ORDER BY m.key;
 
 -- name: insert_entries
 -- :rows is a JSON array of [:key of a locked conversation, seq, at, role, where its part of :words begins, how long].
@@ -47,10 +54,60 @@ ORDER BY v.conversation_key, v.seq;
 
 -- name: messages_at
 -- :cursors is a JSON array of [key of a conversation, seq].
-SELECT m.*, c.name AS conversation
+SELECT m.*, x.content, c.name AS conversation
 FROM json_each(:cursors) k
 CROSS JOIN conversations c ON c.key = k.value ->> 0 AND c.person = :person
-CROSS JOIN messages m ON m.conversation_key = c.key AND m.seq = k.value ->> 1;
+CROSS JOIN messages m ON m.conversation_key = c.key AND m.seq = k.value ->> 1
+LEFT JOIN texts x ON x.message_key = m.key;
+
+-- name: places_of
+-- :rows is a JSON array of keys of messages that were found under a person.
+SELECT a.message_key, a.block_key, a.place FROM json_each(:rows) k CROSS JOIN archived a ON a.message_key = k.value;
+
+-- name: get_blocks
+-- :rows is a JSON array of keys of blocks, of messages that were found under a person.
+SELECT b.key, b.body FROM json_each(:rows) k CROSS JOIN blocks b ON b.key = k.value;
+
+-- name: save_places
+-- :rows is a JSON array of [key of a message of a locked conversation, key of a block, place].
+INSERT INTO archived (message_key, block_key, place)
+SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
+ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key, place = excluded.place;
+
+-- name: count_texts
+-- :rows is a JSON array of keys of messages of a locked conversation.
+SELECT count(*) AS n FROM texts WHERE message_key IN (SELECT value FROM json_each(:rows));
+
+-- name: delete_texts
+-- :rows is a JSON array of keys of messages of a locked conversation.
+DELETE FROM texts WHERE message_key IN (SELECT value FROM json_each(:rows));
+
+-- name: place_messages
+-- :rows is a JSON array of [seq, key of a topic] in the conversation with this :key. Some may be erased by now.
+INSERT INTO topic_messages (conversation_key, seq, topic_key)
+SELECT m.conversation_key, m.seq, r.value ->> 1 FROM json_each(:rows) r
+CROSS JOIN messages m ON m.conversation_key = :key AND m.seq = r.value ->> 0 WHERE true
+ON CONFLICT (conversation_key, seq) DO NOTHING;
+
+-- name: members_of
+-- :rows is a JSON array of keys of topics of the conversation with this :key.
+SELECT m.*, x.content, o.topic_key FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+LEFT JOIN texts x ON x.message_key = m.key
+WHERE o.conversation_key = :key AND o.topic_key IN (SELECT value FROM json_each(:rows)) AND m.seq > :after
+ORDER BY m.seq;
+
+-- name: hot_members
+-- :rows is a JSON array of keys of topics of the conversation with this :key. Those whose text is not archived.
+SELECT m.*, x.content, o.topic_key FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+JOIN texts x ON x.message_key = m.key
+WHERE o.conversation_key = :key AND o.topic_key IN (SELECT value FROM json_each(:rows)) ORDER BY m.seq;
+
+-- name: topics_at
+-- :cursors is a JSON array of [key of a conversation of the person, seq].
+SELECT o.conversation_key, o.seq, o.topic_key FROM json_each(:cursors) k
+CROSS JOIN topic_messages o ON o.conversation_key = k.value ->> 0 AND o.seq = k.value ->> 1;
 
 -- name: save_vectors
 -- The message may have been erased since it was read.

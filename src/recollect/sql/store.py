@@ -24,16 +24,21 @@ from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.rows import to_conversation, to_message
 from recollect.sql.scopes import Known, News, State, load_scope
+from recollect.sql.texts import Texts
+from recollect.sql.topics import Topics
 
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
 NOBODY: Final = ""  # whose settings are the database's own
+BLOCKS: Final = 200  # of the archive that are looked at together
 
 
 class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.briefs = Briefs(self._read, self._write)
+        self._texts = Texts()
+        self.briefs = Briefs(self._read, self._write, self._texts)
+        self.topics = Topics(self._read, self._write, self._texts)
 
     @property
     def dialect(self) -> str:
@@ -51,6 +56,10 @@ class SqlStore:
 
     async def _write(self, job: Job[T]) -> T:
         return await asyncio.wrap_future(self._driver.write(job))
+
+    async def _said(self, query: str, **params: Any) -> list[Row]:
+        """Rows of messages with their texts, wherever those lie."""
+        return await self._read(lambda tx: self._texts.fill(tx, tx.all(query, **params)))
 
     # The log
 
@@ -85,28 +94,24 @@ class SqlStore:
         return self._driver.write_together(self._append, request)
 
     def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
-        return append(tx, requests)
+        return append(tx, requests, self._texts)
 
     async def history(
         self, principal: Principal, conversation: str, *, before: int | None = None, limit: int | None = None
     ) -> list[Message]:
         """The newest `limit` messages below `before`, in the order of seq."""
-        rows = await self._read(
-            lambda tx: tx.all(
-                "history",
-                person=principal.person,
-                conversation=conversation,
-                before=EVERYTHING if before is None else min(before, EVERYTHING),
-                limit=EVERYTHING if limit is None else min(limit, EVERYTHING),
-            )
+        rows = await self._said(
+            "history",
+            person=principal.person,
+            conversation=conversation,
+            before=EVERYTHING if before is None else min(before, EVERYTHING),
+            limit=EVERYTHING if limit is None else min(limit, EVERYTHING),
         )
         return [to_message(row, conversation) for row in reversed(rows)]
 
     async def page(self, principal: Principal, conversation: str, *, after: int, limit: int) -> list[Message]:
         """The next `limit` messages above `after`: for walking a long conversation."""
-        rows = await self._read(
-            lambda tx: tx.all("page", person=principal.person, conversation=conversation, after=after, limit=limit)
-        )
+        rows = await self._said("page", person=principal.person, conversation=conversation, after=after, limit=limit)
         return [to_message(row, conversation) for row in rows]
 
     async def conversations(self, principal: Principal) -> list[Conversation]:
@@ -118,9 +123,15 @@ class SqlStore:
         return [(to_conversation(row), row["title"]) for row in rows]
 
     async def _describe(self, principal: Principal, conversation: str | None) -> list[Row]:
-        return await self._read(
-            lambda tx: tx.all("describe_conversations", person=principal.person, conversation=conversation)
-        )
+        return await self._read(lambda tx: self._described(tx, principal, conversation))
+
+    def _described(self, tx: Transaction, principal: Principal, conversation: str | None) -> list[Row]:
+        rows = tx.all("describe_conversations", person=principal.person, conversation=conversation)
+        archived = [row for row in rows if row["opened_by"] is not None and row["opening"] is None]
+        said = [{"key": row["opened_by"], "content": None} for row in archived]
+        for row, message in zip(archived, self._texts.fill(tx, said), strict=True):
+            row["opening"] = message["content"]
+        return rows
 
     async def update_conversation(self, principal: Principal, conversation: str, **changes: Any) -> Conversation:
         """Set any of title, tags, zone."""
@@ -135,10 +146,10 @@ class SqlStore:
                 tags=to_json(changes["tags"]) if "tags" in changes else None,
                 zone=changes.get("zone"),
             )
-            row = tx.one("describe_conversations", person=principal.person, conversation=conversation)
-            if not changed or row is None:
+            found = self._described(tx, principal, conversation)
+            if not changed or not found:
                 raise no_conversation(conversation)
-            return row
+            return found[0]
 
         return to_conversation(await self._write(job))
 
@@ -174,17 +185,21 @@ class SqlStore:
         conversation: str | None = None,
         message: str | None = None,
         day: date | None = None,
+        topic: str | None = None,
     ) -> tuple[dict[str, int], list[str]]:
-        """Delete one conversation, message or day, or (with none of these) everything of the person.
+        """Delete one conversation, message, day or topic, or (with none of these) everything of the person.
 
         Returns rows per table and a few of the deleted texts, by which the files can be searched afterwards.
         """
 
         def job(tx: Transaction) -> tuple[dict[str, int], list[str]]:
-            erasing = Erasing(tx, principal)
+            erasing = Erasing(tx, principal, self._texts)
             if message is not None:
                 kind = "message"
                 erasing.message(message, conversation)
+            elif topic is not None:
+                kind = "topic"
+                erasing.topic(topic)
             elif day is not None:
                 kind = "day"
                 erasing.day(day, conversation)
@@ -215,7 +230,24 @@ class SqlStore:
     async def still_said(self, piece: str) -> bool:
         """Whether a message that stays holds this piece of an erased text."""
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", piece) + "%"
-        return bool(await self._read(lambda tx: tx.one("any_content_holds", pattern=pattern)))
+        if await self._read(lambda tx: tx.one("any_content_holds", pattern=pattern)):
+            return True
+        return await self._archive_holds(piece)
+
+    async def _archive_holds(self, piece: str) -> bool:
+        """The same in the archive, page by page."""
+        after = 0
+        while True:
+
+            def job(tx: Transaction, after: int = after) -> tuple[int, bool]:
+                rows = tx.all("every_block", after=after, limit=BLOCKS)
+                texts = self._texts.unpack(tx, [row["key"] for row in rows]).values()
+                held = any(piece in text for some in texts if some is not None for text in some)
+                return (rows[-1]["key"] if rows else 0), held
+
+            after, held = await self._read(job)
+            if held or not after:
+                return held
 
     # Settings
 
@@ -247,7 +279,8 @@ class SqlStore:
     ) -> bool:
         """Move the track's cursor, unless somebody else moved it, and let go of the lease.
 
-        The cursor of vectors moves with the vectors themselves: another embedder may come into force meanwhile.
+        The cursor of vectors moves with the vectors themselves: another embedder may come into force meanwhile. That of
+        topics moves with the messages that are placed.
         """
         mark = _MARK.get(track)
 
@@ -261,7 +294,7 @@ class SqlStore:
     async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int, last: int) -> int:
         """Make the entries of a stretch of a conversation anew; in one transaction, so that each is always found."""
         scope = {"person": principal.person, "conversation": conversation}
-        page = await self._read(lambda tx: tx.all("page", **scope, after=after, limit=through - after))
+        page = await self._said("page", **scope, after=after, limit=through - after)
         found = [message for message in page if message["seq"] <= through]
         made = await asyncio.to_thread(lambda: [entries.encode(one["content"], one["name"]) for one in found])
 
@@ -283,7 +316,7 @@ class SqlStore:
 
     async def uncounted(self, principal: Principal, conversation: str, *, after: int, through: int) -> list[Row]:
         scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
-        return await self._read(lambda tx: tx.all("uncounted_messages", **scope))
+        return await self._said("uncounted_messages", **scope)
 
     async def save_tokens(self, rows: Sequence[Row]) -> None:
         await self._write(lambda tx: tx.many("save_tokens", rows))
@@ -299,6 +332,9 @@ class SqlStore:
             tx.run("delete_vectors", **scope)
             tx.run("delete_briefs_of", **scope)
             tx.run("delete_entries_of_briefs", **scope)
+            tx.run("unplace_messages", **scope)
+            tx.run("delete_plain_topics", **scope)
+            tx.run("reset_topics", **scope)
             tx.run("rewind_conversations", **scope)
 
         await self._write(job)
@@ -312,6 +348,9 @@ class SqlStore:
             tx.run("delete_all_vectors")
             tx.run("delete_all_briefs")
             tx.run("delete_all_brief_entries")
+            tx.run("unplace_all_messages")
+            tx.run("delete_all_plain_topics")
+            tx.run("reset_all_topics")
             tx.run("rewind_everything")
 
         await self._write(job)
@@ -367,7 +406,7 @@ class SqlStore:
         self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
     ) -> list[Row]:
         scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
-        return await self._read(lambda tx: tx.all("unembedded_messages", **scope, embedder=embedder))
+        return await self._said("unembedded_messages", **scope, embedder=embedder)
 
     async def save_vectors(
         self,
@@ -415,14 +454,13 @@ class SqlStore:
         self, principal: Principal, conversation: str | None, known: Known, state: State
     ) -> News | None:
         """What changed in a scope since `known`; everything, if something went or was made anew; None if nothing."""
-        return await self._read(lambda tx: load_scope(tx, principal, conversation, known, state))
+        return await self._read(lambda tx: load_scope(tx, principal, conversation, known, state, self._texts))
 
     async def messages_at(
         self, principal: Principal, places: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], Message]:
         """Messages by conversation key and seq, as far as they are (still) there and the person's own."""
-        asked = to_json(places)
-        rows = await self._read(lambda tx: tx.all("messages_at", person=principal.person, cursors=asked))
+        rows = await self._said("messages_at", person=principal.person, cursors=to_json(places))
         return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
 
     async def save_recalls(self, rows: Sequence[Row]) -> None:
@@ -459,16 +497,41 @@ class SqlStore:
         missing = await self._read(job)
         if missing:
             detail = f"{missing} messages have no words to be found by"
-            return [*found, Finding("words", "error", detail, "recollect rebuild --everyone")]
-        return [*found, Finding("words", "ok", "every message can be found by its words")]
+            found = [*found, Finding("words", "error", detail, "recollect rebuild --everyone")]
+        else:
+            found = [*found, Finding("words", "ok", "every message can be found by its words")]
+        return [*found, await self._examine_archive()]
+
+    async def _examine_archive(self) -> Finding:
+        """Unpacks every block."""
+        after, count, damaged = 0, 0, list[int]()
+        while True:
+
+            def job(tx: Transaction, after: int = after) -> dict[int, list[str] | None]:
+                rows = tx.all("every_block", after=after, limit=BLOCKS)
+                return self._texts.unpack(tx, [row["key"] for row in rows])
+
+            unpacked = await self._read(job)
+            if not unpacked:
+                break
+            after, count = max(unpacked), count + len(unpacked)
+            damaged += [key for key, texts in unpacked.items() if texts is None]
+        lost = int((await self._read(lambda tx: tx.one("count_lost_texts")) or {"n": 0})["n"])
+        if damaged or lost:
+            named = ", ".join(map(str, damaged[:10])) + (", …" if len(damaged) > 10 else "")
+            detail = f"{len(damaged)} of {count} blocks are damaged ({named}); {lost} messages have no text anywhere"
+            return Finding("archive", "error", detail, "recollect restore, from a backup made before")
+        return Finding("archive", "ok", f"{count} blocks, each unpacks")
 
 
 _DUE: Final = {
     "worked": "due_conversations",
     "embedded": "unembedded_conversations",
     "briefed": "unbriefed_conversations",
+    "topiced": "untopiced_conversations",
+    "folded": "unfolded_conversations",
 }
-_MARK: Final = {"worked": "mark_worked", "briefed": "mark_briefed"}
+_MARK: Final = {"worked": "mark_worked", "briefed": "mark_briefed", "folded": "mark_folded"}
 _NUMBERS: Final = frozenset(
     (
         "conversations",
@@ -482,5 +545,8 @@ _NUMBERS: Final = frozenset(
         "bytes",
         "embedded",
         "briefs",
+        "topics",
+        "archived",
+        "archive_bytes",
     )
 )

@@ -1,0 +1,251 @@
+"""Placing messages into topics, in the order of the log, by the vectors that recall has of them anyway.
+
+While the embedder is away messages wait; they are placed when their vectors are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from recollect.core import analysis, times, topics
+from recollect.core.models import Principal
+from recollect.core.protocols import Clock
+from recollect.core.topics import Group
+from recollect.settings import Settings
+from recollect.sql.driver import Row
+from recollect.sql.store import SqlStore
+from recollect.sql.topics import Placement, Slice, Standing, Touched
+from recollect.worker import Interrupted, Work
+
+if TYPE_CHECKING:
+    from recollect.topics.matching import Floats, Matcher, Placed, Rules
+
+COUNTED: Final = 400  # characters of a message in which words are counted
+PROPOSED: Final = 20  # pairs of topics that may be one
+
+
+class PlaceMessages:
+    """The chore. Nothing is placed twice: the cursor moves with what is stored."""
+
+    name = "topics"
+
+    def __init__(self, store: SqlStore, clock: Clock, *, settings: Callable[[], Settings]) -> None:
+        self._store, self._clock, self._settings = store, clock, settings
+
+    async def do(self, work: Work) -> int:
+        found = await self._store.topics.slice(
+            work.principal, work.conversation, after=work.after, through=work.through
+        )
+        if found is None or found.standing.embedder is None:
+            return 0  # placed by another process meanwhile
+        centroids = await self._centroids(found)
+        now = times.to_micros(self._clock.now())
+        placing = await asyncio.to_thread(_Placing, found, self._rules(found.standing), centroids, now)
+        made = placing.placement(work.through)
+        if not await self._store.topics.save_placed(work.principal, found.standing, made):
+            raise Interrupted  # somebody changed the topics meanwhile
+        return len(found.messages)
+
+    async def related(
+        self, principal: Principal, conversation: str
+    ) -> list[tuple[tuple[Standing, Group], tuple[Standing, Group], float]]:
+        """Pairs of topics that may be one, the nearest first."""
+        found = await self._store.topics.slice(principal, conversation, after=None)
+        if found is None or not found.groups or found.standing.embedder is None:
+            return []
+        centroids = await self._centroids(found)
+
+        def pairs() -> list[tuple[int, int, float]]:
+            import numpy as np
+
+            from recollect.topics.matching import related
+
+            sums = np.stack([centroids[group.root["key"]] for group in found.groups])
+            return related(sums, self._rules(found.standing))[:PROPOSED]
+
+        def held(place: int) -> tuple[Standing, Group]:
+            return found.standing, found.groups[place]
+
+        return [(held(one), held(other), round(near, 4)) for one, other, near in await asyncio.to_thread(pairs)]
+
+    def _rules(self, standing: Standing) -> Rules:
+        from recollect.topics.matching import calibrated
+
+        rules, given = calibrated(standing.embedder_name or ""), self._settings().similarity_threshold
+        return rules if given is None else replace(rules, threshold=given)
+
+    async def _centroids(self, found: Slice) -> dict[int, Floats]:
+        """The running sum of each topic that has messages. After a change they are made anew from its messages."""
+        embedder, made = found.standing.embedder, dict[int, "Floats"]()
+        for group in found.groups:
+            key, stored = group.root["key"], found.sums.get(group.root["key"])
+            if not group.total("messages"):
+                continue
+            if stored is not None and group.root["embedder_key"] == embedder:
+                made[key] = _floats(stored)
+            else:
+                rows = await self._store.topics.vectors_of(group, embedder or 0)
+                made[key] = await asyncio.to_thread(
+                    _summed, rows, self._rules(found.standing), found.standing.dimensions
+                )
+        return made
+
+
+def _floats(blob: bytes) -> Floats:
+    import numpy as np
+
+    return np.frombuffer(blob, np.float32)
+
+
+def _summed(rows: Sequence[Row], rules: Rules, dimensions: int) -> Floats:
+    """The sum that these messages come to, one after another."""
+    import numpy as np
+
+    from recollect.topics.matching import Matcher
+
+    matcher = Matcher(rules, np.zeros((1, dimensions), np.float32))
+    for row in rows:
+        matcher.put(0, _vector(row, dimensions), role=row["role"], at=row["at"])
+    found: Floats = matcher.sums[0]
+    return found
+
+
+def _vector(row: Row, dimensions: int) -> Floats | None:
+    """The mean of a message's passages; None if it has none."""
+    from recollect.recall.vectors import unpack
+
+    if row["vectors"] is None:
+        return None
+    scales, passages = unpack(row["vectors"], dimensions)
+    return (passages * scales[:, None]).mean(axis=0) if len(passages) else None
+
+
+class _Placing:
+    """Messages of a slice, one after another; what becomes of the topics."""
+
+    def __init__(self, found: Slice, rules: Rules, centroids: Mapping[int, Floats], now: int) -> None:
+        import numpy as np
+
+        from recollect.topics.matching import Matcher
+        from recollect.topics.matching import Standing as Stand
+
+        self._now, self._dimensions = now, found.standing.dimensions
+        open_now = [group for group in found.groups if group.root["key"] in centroids]
+        waiting = [group for group in found.groups if group.root["key"] not in centroids]
+        self._waiting = {row["opened_seq"]: group for group in waiting for row in group.rows}
+        self._kept: dict[int, Group] = {}
+        self._topics = [_known(group) for group in open_now]
+        self._by_key = {key: place for place, group in enumerate(open_now) for key in group.keys}
+        self._gone: list[tuple[int, Touched]] = []
+        standing = found.standing
+        active = self._by_key.get(standing.active or 0)
+        is_plain = active is not None and active == len(open_now) - 1 and _is_plain(open_now[active])
+        before = self._by_key.get(standing.before or 0) if is_plain else None
+        shape = (0, self._dimensions)
+        sums = (
+            np.stack([centroids[group.root["key"]] for group in open_now]) if open_now else np.zeros(shape, np.float32)
+        )
+        stand = Stand(active, found.last_at, before, standing.rested and before is not None)
+        self._matcher: Matcher = Matcher(rules, sums, stand)
+        for row in found.messages:
+            self._place(row)
+
+    def _place(self, row: Row) -> None:
+        before = self._matcher.standing.active
+        placed = self._placed(row)
+        if placed.folded:  # the last topic was none
+            none = self._topics.pop()
+            into = self._topics[placed.topic]
+            into.seqs += none.seqs
+            into.accesses += 1
+            if none.key is not None:
+                self._gone.append((none.key, into))
+            self._by_key = {key: place for key, place in self._by_key.items() if place < len(self._topics)}
+            before = None
+        if placed.opened:
+            self._topics.append(self._opened(row))
+        topic = self._topics[placed.topic]
+        topic.seqs.append(row["seq"])
+        topic.active_at = max(topic.active_at, min(row["at"], self._now))
+        topic.active_seq = row["seq"]
+        if row["role"] == "user":
+            topic.accesses += not placed.opened
+            if row["importance"] is not None:
+                topic.importance = max(row["importance"], topic.importance or 0.0)
+        if placed.topic != before:
+            if before is not None:
+                self._topics[before].restored, self._topics[before].changed = False, True
+            topic.restored, topic.cold = topic.restored or topic.archived, False
+
+    def _placed(self, row: Row) -> Placed:
+        said = {"role": row["role"], "at": row["at"]}
+        vector, waiting = _vector(row, self._dimensions), self._waiting.pop(row["seq"], None)
+        known = row["topic_key"] if waiting is None else waiting.root["key"]
+        own = None if known is None else self._by_key.get(known)
+        if own is not None:  # by hand
+            return self._matcher.put(own, vector, **said)
+        if waiting is not None:  # it opened a topic that people did something with
+            placed = self._matcher.put(None, vector, **said)
+            self._by_key |= dict.fromkeys(waiting.keys, placed.topic)
+            self._kept[placed.topic] = waiting
+            return placed
+        words = len(analysis.raw_words(row["content"][:COUNTED]))
+        return self._matcher.place(vector, words=words, **said)
+
+    def _opened(self, row: Row) -> Touched:
+        kept = self._kept.pop(len(self._topics), None)
+        if kept is not None:
+            return replace(_known(kept), active_at=min(row["at"], self._now))
+        return Touched(
+            key=None,
+            opened=row["seq"],
+            opening_id=row["id"],
+            title=topics.title_of(row["content"]),
+            created_at=row["at"],
+            active_at=min(row["at"], self._now),
+            active_seq=row["seq"],
+            accesses=0,
+            restored=False,
+            cold=False,
+            importance=None,
+        )
+
+    def placement(self, through: int) -> Placement:
+        """The active topic first."""
+        stand, sums = self._matcher.standing, self._matcher.sums
+        touched = []
+        for place, topic in enumerate(self._topics):
+            topic.sums = sums[place].tobytes()
+            if topic.seqs or place in (stand.active, stand.before) or topic.changed:
+                touched.append((place != stand.active, place))
+        order = [self._topics[place] for _, place in sorted(touched)]
+        before = None if stand.before is None else self._topics[stand.before]
+        return Placement(through, order, before, stand.paused, self._gone)
+
+
+def _known(group: Group) -> Touched:
+    root = group.root
+    return Touched(
+        key=root["key"],
+        opened=root["opened_seq"],
+        opening_id="",
+        title=root["title"],
+        created_at=root["created_at"],
+        active_at=root["active_at"],
+        active_seq=root["active_seq"],
+        accesses=root["accesses"],
+        restored=bool(root["restored"]),
+        cold=bool(root["cold"]),
+        importance=root["importance"],
+        archived=group.total("archived") > 0 or bool(root["cold"]),
+    )
+
+
+def _is_plain(group: Group) -> bool:
+    """Whether nobody did anything with a topic by hand."""
+    root = group.root
+    touched = root["by_hand"] or root["named"] or root["pinned"] or root["tags"] != "[]"
+    return not (touched or group.merged or root["merged_into"])
