@@ -65,9 +65,10 @@ LAYERS = {
         "core", "recall.excerpts", "recall.fence", "recall.important", "recall.packing", "recall.quotes", "recall.tail",
     },
     "recall.briefs": {"core", "sql"},
+    "recall.topics": {"core", "recall.briefs", "recall.scope", "recall.scoring", "sql"},
     "recall.recaller": {
         "core", "embedding", "recall.briefs", "recall.packing", "recall.question", "recall.scope",
-        "recall.scopes", "recall.scoring", "settings", "sql",
+        "recall.scopes", "recall.scoring", "recall.topics", "settings", "sql",
     },
     "recall.prompting": {
         "core", "providers", "recall.briefs", "recall.context", "recall.recaller", "recall.scope", "settings", "sql",

@@ -109,6 +109,7 @@ class Upkeep(Opened):
         self._embedding.reset()
         if self._recalling is not None:
             self._recalling.briefs.forget()
+            self._recalling.topics.forget()
         self._background.notify()
 
     # Erasing

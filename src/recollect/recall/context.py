@@ -137,7 +137,7 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
             "budget": wanted,
             "parts": draft.parts,
             "left_out": draft.left_out,
-            "brief": None if given.brief is None else {"version": given.brief.version, "through_seq": given.covered},
+            "brief": _version(given.brief),
         },
         degraded=given.degraded,
     )
@@ -379,6 +379,11 @@ def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: T
         else:
             others.append(one)
     return _Brief(data, (), others)
+
+
+def _version(brief: Brief | None) -> JsonObject | None:
+    """Of the brief that tells; none where only the active topic does."""
+    return {"version": brief.version, "through_seq": brief.through_seq} if brief is not None and brief.version else None
 
 
 # What was left out.

@@ -50,7 +50,8 @@ class Prompting:
             stored = newest[-1].seq
             newest = newest[:-1]
         most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
-        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most)
+        active = await self._recaller.topics.get(principal, conversation)
+        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, active=active)
         wanted = [
             int(index)
             for index in found.ranked
@@ -59,6 +60,7 @@ class Prompting:
         messages = await self._recaller.texts(principal, found.scope, wanted)
         remembered = await self._recaller.briefs.get(principal, conversation)
         found = replace(found, degraded=(*found.degraded, *remembered.degraded))
+        remembered = self._recaller.topics.joined(principal, conversation, remembered, active)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         settled = (remembered, settings, budget, tokenizer)

@@ -25,8 +25,10 @@ from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
 from recollect.recall.scopes import Scopes
 from recollect.recall.scoring import Part, Question, Scores, Weights
+from recollect.recall.topics import ActiveTopics, lean
 from recollect.settings import Settings
 from recollect.sql.store import SqlStore
+from recollect.sql.topics import Active
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class Recaller:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
         self.briefs = LatestBriefs(store)
+        self.topics = ActiveTopics(store)
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
@@ -93,6 +96,7 @@ class Recaller:
         since: datetime | None = None,
         until: datetime | None = None,
         most: int = 200,
+        active: Active | None = None,
     ) -> Found:
         """Everything in the scope by how much it matters; other conversations too where this one has little."""
         watch = Watch()
@@ -111,6 +115,8 @@ class Recaller:
             scores = await self._fuse(scope, question, vectors, at, conversation)
             own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
             scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, own).astype(np.float32)))
+        if active is not None:
+            scores = scores.with_part("topic", lean(scope, active))
         total = scores.total
         keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & (scope.words_in > 0))
         ranked = keep[scoring.largest(total[keep], most if question.text.strip() else 0)]
@@ -131,7 +137,10 @@ class Recaller:
         until: datetime | None = None,
     ) -> Recalled:
         most = limit if budget is None else min(limit, WITHIN)
-        found = await self.find(principal, text, conversation=conversation, at=at, since=since, until=until, most=most)
+        active = await self.topics.get(principal, conversation)
+        found = await self.find(
+            principal, text, conversation=conversation, at=at, since=since, until=until, most=most, active=active
+        )
         hits = await self._hits(principal, found, most)
         degraded = found.degraded
         if conversation is not None and limit and since is None and until is None:

@@ -280,6 +280,17 @@ WHERE t.conversation_key = :key ORDER BY t.opened_seq, t.key;
 -- name: topic_sums
 SELECT key, sums FROM topics WHERE conversation_key = :key AND sums IS NOT NULL;
 
+-- name: active_topic
+SELECT c.key AS conversation, t.key, t.id, t.title, t.summary, t.summary_seq, t.merged_into
+FROM conversations c JOIN topics t ON t.key = c.active_topic WHERE c.person = :person AND c.name = :conversation;
+
+-- name: topic_above
+-- The topic that one was merged into.
+SELECT conversation_key AS conversation, key, id, title, summary, summary_seq, merged_into FROM topics WHERE key = :key;
+
+-- name: newest_members
+SELECT seq FROM topic_messages WHERE topic_key = :key ORDER BY seq DESC LIMIT :limit;
+
 -- name: conversation_of_topic
 SELECT c.key, c.name, t.key AS topic FROM topics t JOIN conversations c ON c.key = t.conversation_key
 WHERE c.person = :person AND t.id = :id;
@@ -768,6 +779,34 @@ WHERE conversation_key = :key ORDER BY version;
 SELECT number, version, entry, ended_version, ended_at FROM brief_entries
 WHERE conversation_key = :key ORDER BY number;
 
+-- name: topics_of_conversation
+SELECT key, id, opened_seq, created_at, active_at, active_seq, accesses, restored, cold, title, summary, summary_seq,
+       by_hand, named, tags, pinned, importance, deletions, merged_into, merged_at
+FROM topics WHERE conversation_key = :key ORDER BY key;
+
+-- name: copy_topic
+-- Its centroid is made anew, and so is its place in the archive.
+INSERT INTO topics (conversation_key, id, opened_seq, created_at, active_at, active_seq, accesses, restored, cold,
+                    title, summary, summary_seq, by_hand, named, tags, pinned, importance, deletions)
+VALUES (:key, :id, :opened_seq, :created_at, :active_at, :active_seq, :accesses, :restored, :cold,
+        :title, :summary, :summary_seq, :by_hand, :named, :tags, :pinned, :importance, :deletions)
+RETURNING key;
+
+-- name: members_of_conversation
+SELECT seq, topic_key AS topic, by_hand FROM topic_messages WHERE conversation_key = :key ORDER BY seq;
+
+-- name: copy_member
+INSERT INTO topic_messages (conversation_key, seq, topic_key, by_hand) VALUES (:key, :seq, :topic, :by_hand);
+
+-- name: feedback_of_conversation
+SELECT seq, kind, value, at AS now FROM feedback WHERE conversation_key = :key ORDER BY seq, kind;
+
+-- name: topics_standing
+SELECT topiced_seq, active_topic FROM conversations WHERE key = :key;
+
+-- name: copy_standing
+UPDATE conversations SET topiced_seq = :placed, active_topic = :active WHERE key = :key;
+
 -- name: every_setting
 -- system: a backup holds everyone's settings
 SELECT person, name, value, changed_at AS now FROM settings ORDER BY person, name;
@@ -775,6 +814,10 @@ SELECT person, name, value, changed_at AS now FROM settings ORDER BY person, nam
 -- name: delete_everything
 -- system: a restore replaces the whole log
 DELETE FROM conversations;
+
+-- name: delete_every_dictionary
+-- system: a restore replaces the whole log
+DELETE FROM dictionaries;
 
 -- name: delete_every_setting
 -- system: a restore replaces everyone's settings

@@ -1,7 +1,8 @@
 """Copying the log between databases, row by row: how a PostgreSQL store is backed up to an SQLite file and back.
 
-What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, and briefs,
-which a model may have written. Keys are given anew.
+What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, briefs,
+which a model may have written, and topics, with which people did something. Keys are given anew. The texts of archived
+messages come unpacked, and are packed again where they arrive.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from recollect.sql.driver import Row, Transaction
 from recollect.sql.texts import Texts
 
 PAGE: Final = 500
+_ANEW: Final = ("key", "merged_into", "merged_at")
 
 
 def copy_log(source: Transaction, target: Transaction) -> None:
     """Everything in `source` goes to `target`, whose own log is deleted first."""
     target.run("delete_everything")
+    target.run("delete_every_dictionary")
     target.run("delete_every_setting")
     for setting in source.all("every_setting"):
         target.run("put_setting", **setting)
@@ -46,5 +49,25 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
         ("brief_entries_of_conversation", "insert_brief_entry"),
     ):
         target.many(insert, [one | {"key": key} for one in source.all(query, key=row["key"])])
+    _copy_topics(source, target, row["key"], key)
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
+
+
+def _copy_topics(source: Transaction, target: Transaction, old: int, new: int) -> None:
+    rows = source.all("topics_of_conversation", key=old)
+    keys: dict[int, int] = {}
+    for row in rows:
+        made = target.one("copy_topic", key=new, **{name: row[name] for name in row if name not in _ANEW})
+        assert made is not None  # noqa: S101 - inserted just now
+        keys[row["key"]] = made["key"]
+    for row in rows:
+        if row["merged_into"] in keys:
+            target.run("merge_topic", key=keys[row["key"]], into=keys[row["merged_into"]], now=row["merged_at"])
+    members = source.all("members_of_conversation", key=old)
+    target.many("copy_member", [one | {"key": new, "topic": keys[one["topic"]]} for one in members])
+    target.many("put_feedback", [one | {"key": new} for one in source.all("feedback_of_conversation", key=old)])
+    standing = source.one("topics_standing", key=old) or {"topiced_seq": 0, "active_topic": None}
+    active = keys.get(standing["active_topic"] or 0)
+    target.run("copy_standing", key=new, placed=standing["topiced_seq"], active=active)
+    target.run("recount_topics", key=new)

@@ -33,6 +33,7 @@ from recollect.sql.sqlite_file import (
     copies_beside,
     copy_database,
     examine,
+    give_back_pages,
     overwrite,
     rewrite,
     snapshot,
@@ -243,6 +244,7 @@ class SqliteDriver:
 
     def _tidy(self, connection: apsw.Connection) -> None:
         if self.path != ":memory:":
+            give_back_pages(connection)
             with self.guard.checkpointing():
                 checkpoint(connection, "PASSIVE")
 

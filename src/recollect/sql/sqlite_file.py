@@ -26,6 +26,8 @@ _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 BLOCK: Final = 1024 * 1024
 ABANDONED: Final = 600  # seconds
 WAL_WARNING: Final = 64 * 1024 * 1024
+FREE_PAGES: Final = 64  # that a file may have; there are always some
+GIVEN_BACK: Final = 2000  # pages at a time: others wait for it meanwhile
 
 
 class Safeguard:
@@ -156,6 +158,14 @@ def blocks(path: str) -> Iterator[bytes]:
             yield file.xRead(min(BLOCK, size - start), start)
     finally:
         file.xClose()
+
+
+def give_back_pages(connection: apsw.Connection) -> None:
+    """Make the file smaller by pages that nothing uses any more, some at a time; if somebody writes, another time."""
+    free, pages = (int(connection.pragma(name)) for name in ("freelist_count", "page_count"))
+    if free > max(FREE_PAGES, pages // 20):
+        with suppress(apsw.BusyError):
+            connection.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK})").fetchall()
 
 
 def rewrite(connection: apsw.Connection) -> None:

@@ -32,9 +32,7 @@ class Rules:
     bonus: float = 0.0  # similarity that the active topic is given, since most messages go on with it,
     after_pause: float = 0.0  # and what it is given when the talk has rested
     pause: int = 30 * MINUTE
-    least_words: int = (
-        3  # what is shorter says nothing of its own: it goes on with the active topic and does not move it
-    )
+    least_words: int = 3  # what is shorter stays with the active topic, and does not move it
     decay: float = 0.9  # what is left of a topic's sum with each message it gets
     reserve: float = math.inf  # messages about nothing that the common part is averaged with; infinite: it is nothing
     alike: float = 0.8  # similarity of two topics that may be one
