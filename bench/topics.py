@@ -49,7 +49,7 @@ THREADS: Final = {  # how many threads a conversation has, at least and at most
 }
 TUNED: Final = ("lme_pool", "beam_100k", "dialogsum", "locomo")
 CURVE: Final = tuple(n / 20 for n in range(2, 15))
-SPEAKER: Final = re.compile(r"#Person(\d)#: ?(.*)")
+SPEAKER: Final = re.compile(r"#Person(\d)#:\s*(\S.*)")
 WINDOW: Final = 12
 LEAST: Final = 4  # messages of a thread
 # How often the talk rests where the thread changes, and at other messages of the user.
@@ -197,7 +197,8 @@ def _sessions(folder: Path, name: str) -> Iterator[Raw]:
         sessions: dict[str, list[tuple[str, str, str | None]]] = {}
         for one in conversation.messages:
             who = None if one["speaker"] == one["role"] else one["speaker"]
-            sessions.setdefault(one["session_id"], []).append((one["role"], one["content"], who))
+            if one["content"].strip():
+                sessions.setdefault(one["session_id"], []).append((one["role"], one["content"], who))
         for session, messages in sessions.items():
             family = {"lme_pool": session.rsplit("_", 1)[0], "beam_100k": conversation.id}.get(name, session)
             half = 1 if name == "lme_s_samples" else number % 2  # one conversation, for a look at the end

@@ -67,7 +67,7 @@ class Settings(BaseModel):
         None,
         ge=-1,
         le=1,
-        description="cosine above which a message joins a topic; none: as the embedder was calibrated",
+        description="similarity from which a message joins a topic; none: as measured for the embedder",
     )
     base_half_life_seconds: float = Field(86_400, gt=0, le=1e9, description="half-life of a new topic")
     max_half_life_seconds: float = Field(2_592_000, gt=0, le=1e9, description="longest half-life")

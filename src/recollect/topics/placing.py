@@ -108,7 +108,8 @@ def _summed(rows: Sequence[Row], rules: Rules, dimensions: int) -> Floats:
 
     matcher = Matcher(rules, np.zeros((1, dimensions), np.float32))
     for row in rows:
-        matcher.put(0, _vector(row, dimensions), role=row["role"], at=row["at"])
+        if row["role"] != "user" or _words(row) >= rules.least_words:  # as when they were placed
+            matcher.put(0, _vector(row, dimensions), role=row["role"], at=row["at"])
     found: Floats = matcher.sums[0]
     return found
 
@@ -121,6 +122,10 @@ def _vector(row: Row, dimensions: int) -> Floats | None:
         return None
     scales, passages = unpack(row["vectors"], dimensions)
     return (passages * scales[:, None]).mean(axis=0) if len(passages) else None
+
+
+def _words(row: Row) -> int:
+    return len(analysis.raw_words(row["content"][:COUNTED]))
 
 
 class _Placing:
@@ -192,8 +197,7 @@ class _Placing:
             self._by_key |= dict.fromkeys(waiting.keys, placed.topic)
             self._kept[placed.topic] = waiting
             return placed
-        words = len(analysis.raw_words(row["content"][:COUNTED]))
-        return self._matcher.place(vector, words=words, **said)
+        return self._matcher.place(vector, words=_words(row), **said)
 
     def _opened(self, row: Row) -> Touched:
         kept = self._kept.pop(len(self._topics), None)
