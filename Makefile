@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-lexical docs clean
+        bench-speed bench-lexical bench-archive bench-topics docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
@@ -19,6 +19,8 @@ help:
 	@echo "make bench-prompts  what prompts cost and keep at each budget, and what the brief keeps alone (needs the data)"
 	@echo "make bench-summaries  the built-in summariser beside four others (needs the data)"
 	@echo "make bench-ledger   what the rules of the ledger find, on labelled utterances"
+	@echo "make bench-archive  what packed messages take, against gzip and plain zstd (needs the data)"
+	@echo "make bench-topics   how well messages are grouped into topics, beside simpler ways (needs the data)"
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
@@ -68,6 +70,12 @@ DATA ?= ../shared/bench
 
 bench-recall: $(VENV)/ready
 	@$(BIN)/python -m bench.recall --data $(DATA) $(if $(wildcard docs/evidence.json),--baseline docs/evidence.json) $(ARGS)
+
+bench-archive: $(VENV)/ready
+	@$(BIN)/python -m bench.archive --data $(DATA) $(ARGS)
+
+bench-topics: $(VENV)/ready
+	@$(BIN)/python -m bench.topics --data $(DATA) $(ARGS)
 
 # The other summarisers are installed for these benches alone.
 $(VENV)/peers: $(VENV)/ready

@@ -1,30 +1,34 @@
 """How much room archived messages take: groups of consecutive real messages as blocks, against gzip and plain zstd.
 
-    python -m bench.archive [--data PATH]
+    python -m bench.archive [--data PATH] [--cache FILE]
 
 Saved is measured on the UTF-8 bytes of the texts alone; every block counts whole, with head and checksum. The shipped
 dictionary has seen neither set. A learned one is measured twice: on the rows it was learned from, as a store folds them
 anew (all conversations of the set as one store), also net of its own bytes; and on the last 30 % of each conversation,
-learned from the first 70 %.
+learned from the first 70 %. At last both sets are stored as a person would, folded, and the file is looked at.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
+import apsw
 from rich.console import Console
 from rich.table import Table
 
 from bench import data
+from bench.cache import CachedEmbedder
 from bench.measuring import Report
+from recollect import Memory
 from recollect.core import archive
 from recollect.core.archive import NONE, Dictionary
 
@@ -34,6 +38,9 @@ SHIPPED_BAR: Final = (10, 62)  # messages, percent
 LEARNED_BAR: Final = (20, 69)
 GROWTH: Final = (16_000, 32_000, 64_000, 128_000, 256_000, 400_000)  # bytes of text a store may have
 OTHER_SHARES: Final = (16, 8, 2)
+
+CACHE: Final = Path("build/bench_vectors.npz")
+ARCHIVE: Final = ("blocks", "blocks_conversation", "archived", "dictionaries", "dictionaries_person")
 
 Texts = Sequence[str]
 
@@ -188,9 +195,59 @@ def first(texts: Texts, goal: int) -> list[str]:
     return found
 
 
+def shrunk(title: str, conversations: Sequence[data.Conversation], cache: Path) -> Table:
+    """A store before and after its topics are folded: the table of texts, the archive, the file."""
+    table = Table("bytes", "before folding", "after", "saved %", title=f"{title}: one person's store")
+    embedder = CachedEmbedder(cache)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        with Memory(path, worker=False, embedder=embedder) as memory:
+            for one in conversations:
+                memory.add_many(one.id, [_stored(message) for message in one.messages])
+            worker = memory._engine._background.briefing
+            tracks = worker._tracks
+            worker._tracks = [track for track in tracks if track.name != "folded"]
+            memory.drain()
+            before = _sizes(path)
+            worker._tracks = tracks
+            memory.drain()
+            rests = memory.stats()["archived"], memory.stats()["messages"]
+            after = _sizes(path, give_back=True)
+    embedder.save()
+    for name in before:
+        table.add_row(name, f"{before[name]:,}", f"{after[name]:,}", f"{100 * (1 - after[name] / before[name]):.1f}")
+    table.caption = (
+        f"{rests[0]:,} of {rests[1]:,} messages rest in the archive; the summaries of topics are new in the file"
+    )
+    return table
+
+
+def _stored(message: data.Message) -> dict[str, Any]:
+    role = message["role"] if message["role"] in ("user", "assistant") else "user"
+    name = message.get("speaker") if message.get("speaker") != role else None
+    return {"role": role, "content": message["content"], "name": name, "at": message["timestamp"]}
+
+
+def _sizes(path: Path, *, give_back: bool = False) -> dict[str, int]:
+    connection = apsw.Connection(str(path))
+    if give_back:  # all at once what the worker does now and then
+        connection.execute("PRAGMA incremental_vacuum").fetchall()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    rows = connection.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name").fetchall()
+    connection.close()
+    tables = {str(name): int(size or 0) for name, size in rows}
+    archive_size = sum(tables.get(name, 0) for name in ARCHIVE)
+    return {
+        "table of texts": tables["texts"],
+        "texts and archive": tables["texts"] + archive_size,
+        "file": path.stat().st_size,
+    }
+
+
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--data", type=Path, default=data.DEFAULT, help="folder of the data (../shared/bench)")
+    reader.add_argument("--cache", type=Path, default=CACHE, help=f"vectors of texts seen before ({CACHE})")
     given = reader.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 130)
     missed = []
@@ -201,6 +258,7 @@ def main() -> int:
         missed += report.missed
         if bars:
             console.print(growth(conversations))
+        console.print(shrunk(title, data.load(given.data, name), given.cache))
     for one in missed:
         console.print(f"missed: {one}")
     return 1 if missed else 0

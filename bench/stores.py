@@ -88,7 +88,7 @@ def multiply(path: Path, times: int, embedder: MixedEmbedder) -> None:
     keys = [row[0] for row in connection.execute("SELECT key FROM conversations ORDER BY key")]
     for copy in range(1, times):
         connection.execute("BEGIN IMMEDIATE")
-        for table in ("conversations", "messages", "entries", "message_tokens"):
+        for table in ("conversations", "messages", "texts", "blocks", "archived", "entries", "message_tokens"):
             _copy_rows(connection, table, copy)
         for key in keys:
             _copy_vectors(connection, key, copy, embedder)
@@ -100,7 +100,8 @@ def multiply(path: Path, times: int, embedder: MixedEmbedder) -> None:
 def _copy_rows(connection: apsw.Connection, table: str, copy: int) -> None:
     columns = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
     step = copy * STRIDE
-    changed = {name: f"{name} + {step}" for name in ("key", "conversation_key", "message_key")}
+    changed = {name: f"{name} + {step}" for name in ("key", "conversation_key", "message_key", "block_key")}
+    changed["active_topic"] = "NULL"  # topics are not copied
     changed |= {"person": f"'person-{copy}'"} | ({"name": f"name || '-{copy}'"} if table == "conversations" else {})
     values = ", ".join(changed.get(name, name) for name in columns)
     mark = next(name for name in ("key", "conversation_key", "message_key") if name in columns)

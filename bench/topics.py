@@ -16,8 +16,10 @@ import json
 import random
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -30,9 +32,11 @@ from rich.table import Table
 from bench import data
 from bench.cache import CachedEmbedder
 from bench.log import percentile
+from recollect import Memory
 from recollect.core.analysis import raw_words
 from recollect.embedding import embedded_texts
 from recollect.recall import vectors
+from recollect.testing import FakeEmbedder
 from recollect.topics.matching import MINUTE, Matcher, Rules, calibrated, related
 
 Floats = NDArray[np.float32]
@@ -55,6 +59,7 @@ LEAST: Final = 4  # messages of a thread
 # How often the talk rests where the thread changes, and at other messages of the user.
 PAUSES: Final = {"some": (0.7, 0.1), "all": (1.0, 0.0), "none": (0.0, 0.0)}
 SIZES: Final = (10, 100, 1000)
+ADDED: Final = 1200  # messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +455,55 @@ def speed(console: Console, rules: Rules, dimensions: int, seed: int) -> None:
     console.print(shown)
 
 
+def cost(console: Console, folder: Path, seed: int, bar: float = 1.0) -> bool:
+    """What topics cost: add() while the worker places and folds beside one that does not, and the work itself."""
+    texts = [message["content"] for one in data.load(folder, "locomo", most=3) for message in one.messages][:ADDED]
+    times: dict[bool, list[float]] = {True: [], False: []}
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as place, ExitStack() as opened:
+        stores = {on: opened.enter_context(Memory(Path(place) / f"{on}.db", embedder=FakeEmbedder())) for on in times}
+        background = stores[False]._engine._background
+        for worker in (background.indexing, background.briefing):
+            worker._tracks = [one for one in worker._tracks if one.name not in ("topiced", "folded")]
+        for number, text in enumerate(texts):
+            role = ("user", "assistant")[number % 2]
+            for on in chance.sample((True, False), 2):  # in turn, so that both see the same noise
+                start = time.perf_counter()
+                stores[on].add("talk", role, text)
+                times[on].append(time.perf_counter() - start)
+            time.sleep(0.002)
+        alone = work_alone(Path(place) / "alone.db", texts)
+    shown = table("milliseconds of add(), worker running", "", "p50", "p95", "mean")
+    for on, name in ((False, "without topics"), (True, "with topics")):
+        found = times[on]
+        cells = [f"{1000 * one:.2f}" for one in (percentile(found, 0.5), percentile(found, 0.95), np.mean(found))]
+        shown.add_row(name, *cells)
+    more = 1000 * (percentile(times[True], 0.5) - percentile(times[False], 0.5))
+    shown.caption = f"topics add {more:+.2f} ms to the middle add (bar {bar:.0f}); {alone}"
+    console.print(shown)
+    return more <= bar
+
+
+def work_alone(path: Path, texts: Sequence[str]) -> str:
+    """Placing and folding by themselves, for each message."""
+    with Memory(path, worker=False, embedder=FakeEmbedder()) as memory:
+        rows = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+        memory.add_many("talk", rows)
+        background = memory._engine._background
+        found = []
+        for worker, names in ((background.indexing, ("worked", "embedded")), (background.indexing, ("topiced",)),
+                              (background.briefing, ("folded",))):  # fmt: skip
+            kept, worker._tracks = worker._tracks, [one for one in worker._tracks if one.name in names]
+            start = time.process_time()
+            memory._wait(worker.drain())
+            found.append(1000 * (time.process_time() - start) / len(texts))
+            worker._tracks = kept
+        topics = len(memory.topics("talk"))
+    return (
+        f"a message costs {found[1]:.2f} ms to place and {found[2]:.2f} ms to fold, of processor time ({topics} topics)"
+    )
+
+
 def options() -> argparse.Namespace:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--data", type=Path, default=data.DEFAULT, help="folder of the data (../shared/bench)")
@@ -486,7 +540,7 @@ def main() -> int:
     alone(console, threads, rules)
     proposals(console, talks[1], rules)
     speed(console, rules, embedder.dimensions, given.seed)
-    return 0
+    return 0 if cost(console, given.data, given.seed) else 1
 
 
 if __name__ == "__main__":

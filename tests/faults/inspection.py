@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +58,25 @@ def messages(ask: Callable[[str], list[Any]]) -> list[tuple[Any, ...]]:
     if not texts_apart(ask):
         return ask(f"SELECT {MESSAGE} FROM messages m ORDER BY m.key")  # noqa: S608 - our own names
     found = ask(f"SELECT {MESSAGE} FROM messages m LEFT JOIN texts x ON x.message_key = m.key ORDER BY m.key")  # noqa: S608
-    places = {key: (block, place) for key, block, place in ask("SELECT message_key, block_key, place FROM archived")}
+    places = dict(ask("SELECT message_key, block_key FROM archived"))
     dictionaries = {key: bytes(body) for key, body in ask("SELECT key, body FROM dictionaries")}
     blocks = {key: unpacked(body, dictionaries) for key, body in ask("SELECT key, body FROM blocks")}
     rows = []
     for row in found:
         assert (row[CONTENT] is None) == (row[0] in places), f"message {row[0]} has its text twice or nowhere"
-        text = row[CONTENT] if row[CONTENT] is not None else blocks[places[row[0]][0]][places[row[0]][1]]
+        text = row[CONTENT] if row[CONTENT] is not None else blocks[places[row[0]]][row[0]]
         rows.append((*row[:CONTENT], text, *row[CONTENT + 1 :]))
     return rows
 
 
-def unpacked(body: bytes, dictionaries: Mapping[int, bytes]) -> list[str]:
+def unpacked(body: bytes, dictionaries: Mapping[int, bytes]) -> dict[int, str]:
+    """By the keys of messages, which are the first text of a block: each as its distance from the one before."""
+
     def find(id: int) -> archive.Dictionary:
         return archive.Dictionary(id, archive.unpack(dictionaries[id])) if id in dictionaries else archive.shipped()
 
-    return archive.decode(bytes(body), find)
+    keys, *texts = archive.decode(bytes(body), find)
+    return dict(zip(accumulate(map(int, keys.split())), texts, strict=True))
 
 
 def check_sound(connection: apsw.Connection) -> None:

@@ -18,6 +18,8 @@ from recollect.cli.log import add, conversations, history, stats
 from recollect.cli.options import command
 from recollect.cli.recall import context, metrics, recall, similar
 from recollect.cli.settings import settings
+from recollect.cli.topic import feedback, topic
+from recollect.cli.topics import topics
 from recollect.cli.tuning import bench, tune
 from recollect.cli.upkeep import doctor, rebuild, worker
 
@@ -33,10 +35,12 @@ app = typer.Typer(
 )
 
 for function in (
-    add, history, conversations, recall, context, similar, brief, compress, stats, metrics, demo, import_,
-    export, backup, restore, erase, rebuild, worker, tune, bench, settings, doctor,
+    add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, stats, metrics,
+    demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings, doctor,
 ):  # fmt: skip
-    app.command(function.__name__.rstrip("_"))(command(function, db=DEMO_DATABASE if function is demo else None))
+    lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there
+    run = command(function, db=DEMO_DATABASE if function is demo else None)
+    app.command(function.__name__.rstrip("_"), context_settings=lenient)(run)
 
 
 def _show_version(wanted: bool) -> None:

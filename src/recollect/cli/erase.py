@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.display import counted, note, show_json, show_pairs
+from recollect.cli.display import counted, line, note, show_json, show_pairs
 from recollect.cli.files import Yes
 from recollect.cli.log import find_conversation
 from recollect.cli.options import Call, Exit, confirm
+from recollect.cli.topic import find_topic
 from recollect.core import times
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import Conversation, Message, Receipt
@@ -24,6 +25,7 @@ def erase(
     conversation: Annotated[str | None, typer.Option(metavar="NAME", help="This conversation, or only in it.")] = None,
     message: Annotated[str | None, typer.Option(metavar="ID", help="One message.")] = None,
     day: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="One day, in the conversation's zone.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="ID", help="All messages of one topic.")] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All that the person has.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
     yes: Yes = False,
@@ -33,10 +35,16 @@ def erase(
     Afterwards the files are searched for pieces of what was erased.
     """
     scope = {"conversation": conversation, "message": message, "day": day}
-    if everything == any(scope.values()) or (message and day):
-        raise InvalidInput("invalid_scope", "Name one thing: --conversation, --message, --day or --everything.")
+    if sum((everything, any(scope.values()), bool(topic))) != 1 or (message and day):
+        told = "Name one thing: --conversation, --message, --day, --topic or --everything."
+        raise InvalidInput("invalid_scope", told)
     with call.open(must_exist=True) as memory:
-        counts = _count(memory, **scope)
+        if topic is None:
+            counts = _count(memory, **scope)
+        else:
+            found = find_topic(memory, topic).topic
+            note(f"{found.id} · {line(found.title)}")
+            scope, counts = {"topic": found.id}, {"conversations": 1, "messages": found.messages}
         if dry_run:
             _show_counts(counts, json=call.json)
             return

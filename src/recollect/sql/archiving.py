@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
 from recollect.core import archive
 from recollect.core.archive import Damaged, Dictionary
 from recollect.core.drafts import to_json
 from recollect.sql.driver import Transaction
-from recollect.sql.texts import Texts
+from recollect.sql.texts import Texts, keys_in, packed_keys, said_in
 
 log = logging.getLogger(__name__)
 
+Said = Mapping[int, str]  # texts by the keys of their messages
 
-def pack(texts: Sequence[str], dictionary: Dictionary) -> bytes:
+
+def pack(said: Said, dictionary: Dictionary) -> bytes:
     """A block of these texts, which were read back from it. Raises Damaged if they were not."""
-    body = archive.encode(texts, dictionary)
-    if archive.decode(body, lambda _: dictionary) != list(texts):
+    body = archive.encode([packed_keys(said), *said.values()], dictionary)
+    if said_in(archive.decode(body, lambda _: dictionary)) != said:
         raise Damaged("what was packed does not come out again")
     return body
 
 
-def save_block(
-    tx: Transaction, conversation: int, messages: Sequence[int], texts: Sequence[str], body: bytes, dictionary: int
-) -> int:
+def save_block(tx: Transaction, conversation: int, said: Said, body: bytes, dictionary: int) -> int:
     """A new block, which holds the texts of these messages from now on. Its key."""
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in said.values())
     row = tx.one(
         "insert_block",
-        key=conversation, dictionary=dictionary, messages=len(messages), text_bytes=size, body=body,
+        key=conversation, dictionary=dictionary, messages=len(said), text_bytes=size, body=body,
     )  # fmt: skip
     assert row is not None  # noqa: S101 - inserted just now
     key = int(row["key"])
-    tx.run("save_places", rows=to_json([(message, key, place) for place, message in enumerate(messages)]))
+    tx.run("save_places", key=key, rows=to_json(list(said)))
     return key
+
+
+def are_in(tx: Transaction, messages: Iterable[int], block: int) -> list[int]:
+    """Which of these messages have their text in the block."""
+    asked = list(messages)
+    places = {row["message_key"]: row["block_key"] for row in tx.all("places_of", rows=to_json(asked))}
+    return [message for message in asked if places.get(message) == block]
 
 
 def thin_blocks(tx: Transaction, conversation: int, texts: Texts) -> None:
@@ -43,31 +50,40 @@ def thin_blocks(tx: Transaction, conversation: int, texts: Texts) -> None:
     One that is damaged goes whole, since what was erased cannot be taken out of it; nobody can read the rest.
     """
     for row in tx.all("thinned_blocks", key=conversation):
-        unpacked = texts.unpack(tx, [row["key"]]).get(row["key"])
-        _replace(tx, conversation, row["key"], unpacked, archive.shipped())
+        _replace(tx, conversation, row["key"], texts)
 
 
 def retire_dictionaries(tx: Transaction, person: str, texts: Texts) -> int:
     """Dictionaries that were learned from a message which is gone go too; their blocks are packed without them."""
-    tainted = [row["key"] for row in tx.all("tainted_dictionaries", person=person)]
+    tainted = tainted_dictionaries(tx, person)
     for dictionary in tainted:
         for block in tx.all("blocks_by", person=person, dictionary=dictionary):
-            unpacked = texts.unpack(tx, [block["key"]]).get(block["key"])
-            _replace(tx, block["conversation_key"], block["key"], unpacked, archive.shipped())
+            _replace(tx, block["conversation_key"], block["key"], texts)
         tx.run("delete_dictionary", key=dictionary, person=person)
     if tainted:
         texts.forget()
     return len(tainted)
 
 
-def _replace(
-    tx: Transaction, conversation: int, block: int, unpacked: Sequence[str] | None, dictionary: Dictionary
-) -> None:
-    members = tx.all("block_members", key=block, conversation=conversation)
-    if unpacked is None:
+def tainted_dictionaries(tx: Transaction, person: str) -> list[int]:
+    """Those that were learned from a message which is gone, or nobody knows from which."""
+    found = []
+    for row in tx.all("dictionaries_of", person=person):
+        keys = keys_in(row["learned_from"])
+        there = tx.one("count_messages_among", rows=to_json(keys)) or {"n": 0}
+        if not keys or there["n"] != len(keys):
+            found.append(int(row["key"]))
+    return found
+
+
+def _replace(tx: Transaction, conversation: int, block: int, texts: Texts) -> None:
+    """The block is packed anew, without what is gone and without a learned dictionary."""
+    said = texts.unpack(tx, [block]).get(block)
+    if said is None:
         log.error("block %d of the archive is damaged and goes with what was erased", block)
-    elif members:
-        left = [unpacked[row["place"]] for row in members]
-        keys = [row["message_key"] for row in members]
-        save_block(tx, conversation, keys, left, pack(left, dictionary), dictionary.id)
+    else:
+        left = {message: said[message] for message in are_in(tx, said, block)}
+        if left:
+            dictionary = archive.shipped()
+            save_block(tx, conversation, left, pack(left, dictionary), dictionary.id)
     tx.run("delete_block", key=block)

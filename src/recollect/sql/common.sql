@@ -163,14 +163,13 @@ VALUES (:key, :dictionary, :messages, :text_bytes, :body) RETURNING key;
 -- name: delete_block
 DELETE FROM blocks WHERE key = :key;
 
--- name: block_members
-SELECT a.message_key, a.place FROM archived a JOIN blocks b ON b.key = a.block_key
-WHERE a.block_key = :key AND b.conversation_key = :conversation ORDER BY a.place;
-
 -- name: thinned_blocks
 -- Those that still hold text of messages which are gone.
-SELECT b.key FROM blocks b WHERE b.conversation_key = :key
-AND b.messages <> (SELECT count(*) FROM archived a WHERE a.block_key = b.key);
+SELECT b.key FROM blocks b LEFT JOIN (
+    SELECT a.block_key, count(*) AS n FROM messages m JOIN archived a ON a.message_key = m.key
+    WHERE m.conversation_key = :key GROUP BY a.block_key
+) k ON k.block_key = b.key
+WHERE b.conversation_key = :key AND b.messages <> COALESCE(k.n, 0);
 
 -- name: every_block
 -- system: a look for damage, or for a piece of text, among everyone's; says nothing of what is in them
@@ -193,11 +192,8 @@ SELECT a.message_key FROM conversations c JOIN messages m ON m.conversation_key 
 JOIN archived a ON a.message_key = m.key WHERE c.person = :person ORDER BY a.message_key;
 
 -- name: insert_dictionary
-INSERT INTO dictionaries (person, created_at, text_bytes, body) VALUES (:person, :now, :text_bytes, :body)
-RETURNING key;
-
--- name: insert_dictionary_message
-INSERT INTO dictionary_messages (message_key, dictionary_key) VALUES (:message, :key);
+INSERT INTO dictionaries (person, created_at, text_bytes, learned_from, body)
+VALUES (:person, :now, :text_bytes, :learned_from, :body) RETURNING key;
 
 -- name: blocks_of_others
 -- Packed with another dictionary than this.
@@ -208,10 +204,8 @@ WHERE c.person = :person AND b.dictionary_key <> :dictionary AND b.key > :after 
 SELECT b.key, b.conversation_key FROM conversations c JOIN blocks b ON b.conversation_key = c.key
 WHERE c.person = :person AND b.dictionary_key = :dictionary ORDER BY b.key;
 
--- name: tainted_dictionaries
--- Learned from a message that is gone.
-SELECT DISTINCT d.key FROM dictionaries d JOIN dictionary_messages s ON s.dictionary_key = d.key
-LEFT JOIN messages m ON m.key = s.message_key WHERE d.person = :person AND m.key IS NULL;
+-- name: dictionaries_of
+SELECT key, learned_from FROM dictionaries WHERE person = :person ORDER BY key;
 
 -- name: unused_dictionaries
 SELECT d.key FROM dictionaries d WHERE d.person = :person
@@ -416,7 +410,7 @@ DELETE FROM feedback WHERE conversation_key = :key AND seq = :seq AND kind = :ki
 UPDATE topic_messages SET topic_key = :topic, by_hand = 1 WHERE conversation_key = :key AND seq = :seq;
 
 -- name: opening_message
-SELECT min(seq) AS seq FROM messages WHERE conversation_key = :key AND role = 'user';
+SELECT seq FROM messages WHERE conversation_key = :key AND role = 'user' ORDER BY seq LIMIT 1;
 
 -- name: unplace_messages
 -- What people did by hand stays: messages that were moved, and those of topics that were merged into others.

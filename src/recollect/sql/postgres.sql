@@ -82,7 +82,7 @@ CROSS JOIN LATERAL (
 
 -- name: places_of
 -- :rows is a JSON array of keys of messages that were found under a person.
-SELECT message_key, block_key, place FROM archived
+SELECT message_key, block_key FROM archived
 WHERE message_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
 
 -- name: get_blocks
@@ -91,11 +91,15 @@ SELECT key, body FROM blocks
 WHERE key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
 
 -- name: save_places
--- :rows is a JSON array of [key of a message of a locked conversation, key of a block, place].
-INSERT INTO archived (message_key, block_key, place)
-SELECT CAST(p ->> 0 AS BIGINT), CAST(p ->> 1 AS BIGINT), CAST(p ->> 2 AS BIGINT)
-FROM json_array_elements(CAST(:rows AS json)) AS p
-ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key, place = excluded.place;
+-- :rows is a JSON array of keys of messages of a locked conversation, whose texts are in the block with this :key.
+INSERT INTO archived (message_key, block_key)
+SELECT CAST(p AS BIGINT), :key FROM jsonb_array_elements_text(CAST(:rows AS jsonb)) AS p
+ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key;
+
+-- name: count_messages_among
+-- :rows is a JSON array of keys of messages of a person.
+SELECT count(*) AS n FROM messages
+WHERE key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
 
 -- name: count_texts
 -- :rows is a JSON array of keys of messages of a locked conversation.

@@ -62,17 +62,20 @@ LEFT JOIN texts x ON x.message_key = m.key;
 
 -- name: places_of
 -- :rows is a JSON array of keys of messages that were found under a person.
-SELECT a.message_key, a.block_key, a.place FROM json_each(:rows) k CROSS JOIN archived a ON a.message_key = k.value;
+SELECT a.message_key, a.block_key FROM json_each(:rows) k CROSS JOIN archived a ON a.message_key = k.value;
 
 -- name: get_blocks
 -- :rows is a JSON array of keys of blocks, of messages that were found under a person.
 SELECT b.key, b.body FROM json_each(:rows) k CROSS JOIN blocks b ON b.key = k.value;
 
 -- name: save_places
--- :rows is a JSON array of [key of a message of a locked conversation, key of a block, place].
-INSERT INTO archived (message_key, block_key, place)
-SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
-ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key, place = excluded.place;
+-- :rows is a JSON array of keys of messages of a locked conversation, whose texts are in the block with this :key.
+INSERT INTO archived (message_key, block_key) SELECT value, :key FROM json_each(:rows) WHERE true
+ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key;
+
+-- name: count_messages_among
+-- :rows is a JSON array of keys of messages of a person.
+SELECT count(*) AS n FROM json_each(:rows) k CROSS JOIN messages m ON m.key = k.value;
 
 -- name: count_texts
 -- :rows is a JSON array of keys of messages of a locked conversation.
@@ -91,18 +94,19 @@ ON CONFLICT (conversation_key, seq) DO NOTHING;
 
 -- name: members_of
 -- :rows is a JSON array of keys of topics of the conversation with this :key.
-SELECT m.*, x.content, o.topic_key FROM topic_messages o
-JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+SELECT m.*, x.content, o.topic_key FROM json_each(:rows) t
+CROSS JOIN topic_messages o ON o.topic_key = t.value AND o.seq > :after
+CROSS JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq AND m.conversation_key = :key
 LEFT JOIN texts x ON x.message_key = m.key
-WHERE o.conversation_key = :key AND o.topic_key IN (SELECT value FROM json_each(:rows)) AND m.seq > :after
 ORDER BY m.seq;
 
 -- name: hot_members
 -- :rows is a JSON array of keys of topics of the conversation with this :key. Those whose text is not archived.
-SELECT m.*, x.content, o.topic_key FROM topic_messages o
-JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
-JOIN texts x ON x.message_key = m.key
-WHERE o.conversation_key = :key AND o.topic_key IN (SELECT value FROM json_each(:rows)) ORDER BY m.seq;
+SELECT m.*, x.content, o.topic_key FROM json_each(:rows) t
+CROSS JOIN topic_messages o ON o.topic_key = t.value
+CROSS JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq AND m.conversation_key = :key
+CROSS JOIN texts x ON x.message_key = m.key
+ORDER BY m.seq;
 
 -- name: topics_at
 -- :cursors is a JSON array of [key of a conversation of the person, seq].

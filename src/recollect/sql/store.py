@@ -241,8 +241,8 @@ class SqlStore:
 
             def job(tx: Transaction, after: int = after) -> tuple[int, bool]:
                 rows = tx.all("every_block", after=after, limit=BLOCKS)
-                texts = self._texts.unpack(tx, [row["key"] for row in rows]).values()
-                held = any(piece in text for some in texts if some is not None for text in some)
+                unpacked = self._texts.unpack(tx, [row["key"] for row in rows]).values()
+                held = any(piece in text for said in unpacked if said is not None for text in said.values())
                 return (rows[-1]["key"] if rows else 0), held
 
             after, held = await self._read(job)
@@ -503,11 +503,12 @@ class SqlStore:
         return [*found, await self._examine_archive()]
 
     async def _examine_archive(self) -> Finding:
-        """Unpacks every block."""
+        """Unpacks every block, from the disk."""
+        self._texts.forget()
         after, count, damaged = 0, 0, list[int]()
         while True:
 
-            def job(tx: Transaction, after: int = after) -> dict[int, list[str] | None]:
+            def job(tx: Transaction, after: int = after) -> dict[int, dict[int, str] | None]:
                 rows = tx.all("every_block", after=after, limit=BLOCKS)
                 return self._texts.unpack(tx, [row["key"] for row in rows])
 
@@ -515,7 +516,7 @@ class SqlStore:
             if not unpacked:
                 break
             after, count = max(unpacked), count + len(unpacked)
-            damaged += [key for key, texts in unpacked.items() if texts is None]
+            damaged += [key for key, said in unpacked.items() if said is None]
         lost = int((await self._read(lambda tx: tx.one("count_lost_texts")) or {"n": 0})["n"])
         if damaged or lost:
             named = ", ".join(map(str, damaged[:10])) + (", …" if len(damaged) > 10 else "")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate
 from typing import Final
 
 from recollect.core import archive
@@ -18,12 +20,15 @@ from recollect.sql.driver import Row, Transaction
 
 log = logging.getLogger(__name__)
 
-KEPT: Final = 8  # learned dictionaries in memory
+KEPT: Final = 8  # learned dictionaries in memory,
+UNPACKED: Final = 256  # and blocks that were read lately: a question reads many messages of few blocks
+LARGE: Final = 1 << 16  # bytes of a packed block that is not kept
 
 
 class Texts:
     def __init__(self) -> None:
         self._dictionaries: OrderedDict[int, Dictionary] = OrderedDict()
+        self._unpacked: OrderedDict[bytes, dict[int, str]] = OrderedDict()  # by the packed block
         self._told: set[int] = set()  # damaged blocks that were named in the log
 
     def fill(self, tx: Transaction, rows: list[Row]) -> list[Row]:
@@ -31,55 +36,89 @@ class Texts:
         missing = {row["key"]: row for row in rows if row["content"] is None}
         if not missing:
             return rows
-        places = tx.all("places_of", rows=to_json(list(missing)))
-        unpacked = self.unpack(tx, {place["block_key"] for place in places})
-        for place in places:
-            row, texts = missing.pop(place["message_key"]), unpacked.get(place["block_key"])
-            found = texts is not None and place["place"] < len(texts)
-            row["content"] = texts[place["place"]] if texts is not None and found else ""
-            row["damaged"] = not found
-        for row in missing.values():  # its text is nowhere
-            row["content"], row["damaged"] = "", True
+        places = {row["message_key"]: row["block_key"] for row in tx.all("places_of", rows=to_json(list(missing)))}
+        unpacked = self.unpack(tx, set(places.values()))
+        for key, row in missing.items():
+            said = unpacked.get(places.get(key, 0)) or {}
+            row["content"], row["damaged"] = said.get(key, ""), key not in said
         return rows
 
-    def unpack(self, tx: Transaction, keys: Iterable[int]) -> dict[int, list[str] | None]:
-        """The texts of each block; None for one that is damaged."""
-        return {row["key"]: self._texts(tx, row) for row in tx.all("get_blocks", rows=to_json(sorted(keys)))}
+    def unpack(self, tx: Transaction, keys: Iterable[int]) -> dict[int, dict[int, str] | None]:
+        """For each block its texts by the keys of their messages; None if it is damaged."""
+        return {row["key"]: self._said(tx, row) for row in tx.all("get_blocks", rows=to_json(sorted(keys)))}
 
-    def _texts(self, tx: Transaction, block: Mapping[str, object]) -> list[str] | None:
+    def _said(self, tx: Transaction, block: Mapping[str, object]) -> dict[int, str] | None:
         def find(number: int) -> Dictionary:
             return self.dictionary(tx, number)
 
         key, body = block["key"], block["body"]
         assert isinstance(key, int) and isinstance(body, bytes)  # noqa: S101 - what the schema says
+        known = self._unpacked.get(body)
+        if known is not None:
+            return known
         try:
-            return archive.decode(body, find)
+            return self._keep(body, said_in(archive.decode(body, find)))
         except Damaged as first:
             self.forget()  # a restore may have brought another dictionary under the same key
             try:
-                return archive.decode(body, find)
+                return self._keep(body, said_in(archive.decode(body, find)))
             except Damaged:
                 if key not in self._told:
                     self._told.add(key)
                     log.error("block %d of the archive is damaged (%s): its messages have no text", key, first)
                 return None
 
+    def _keep(self, body: bytes, said: dict[int, str]) -> dict[int, str]:
+        if len(body) <= LARGE:
+            self._unpacked[body] = said
+            while len(self._unpacked) > UNPACKED:
+                with suppress(KeyError):  # another thread was quicker
+                    self._unpacked.popitem(last=False)
+        return said
+
     def dictionary(self, tx: Transaction, id: int) -> Dictionary:
         """Raises KeyError if there is none, Damaged if it is."""
         if id < archive.LEARNED:
             return archive.shipped()
-        if id not in self._dictionaries:
+        found = self._dictionaries.get(id)
+        if found is None:
             row = tx.one("get_dictionary", key=id)
             if row is None:
                 raise KeyError(id)
-            self._dictionaries[id] = Dictionary(id, archive.unpack(row["body"]))
+            found = self._dictionaries[id] = Dictionary(id, archive.unpack(row["body"]))
             while len(self._dictionaries) > KEPT:
-                archive.forget(self._dictionaries.popitem(last=False)[0])
-        self._dictionaries.move_to_end(id)
-        return self._dictionaries[id]
+                with suppress(KeyError):
+                    archive.forget(self._dictionaries.popitem(last=False)[0])
+        return found
 
     def forget(self) -> None:
-        """Learned dictionaries hold pieces of what people said."""
+        """What people said, and learned dictionaries, which hold pieces of it."""
+        self._unpacked.clear()
         for number in list(self._dictionaries):
             archive.forget(number)
         self._dictionaries.clear()
+
+
+def packed_keys(keys: Iterable[int]) -> str:
+    """Keys of messages as a short text: each as its distance from the one before."""
+    last, steps = 0, []
+    for key in keys:
+        steps.append(str(key - last))
+        last = key
+    return " ".join(steps)
+
+
+def keys_in(packed: str) -> list[int]:
+    """Raises ValueError for anything else."""
+    return list(accumulate(map(int, packed.split())))
+
+
+def said_in(unpacked: Sequence[str]) -> dict[int, str]:
+    """The texts of a block by the keys of their messages, which are the first of them."""
+    try:
+        keys = keys_in(unpacked[0])
+    except (ValueError, IndexError) as error:
+        raise Damaged("The block does not say whose texts it holds.") from error
+    if len(keys) != len(unpacked) - 1:
+        raise Damaged("The block has more texts than messages, or fewer.")
+    return dict(zip(keys, unpacked[1:], strict=True))

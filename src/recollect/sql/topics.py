@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from recollect.core.drafts import to_json
 from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Message, Principal
 from recollect.core.topics import Group, grouped
-from recollect.sql.archiving import pack, save_block
+from recollect.sql.archiving import are_in, pack, save_block, tainted_dictionaries
 from recollect.sql.driver import Job, Row, Transaction
 from recollect.sql.rows import to_message
-from recollect.sql.texts import Texts
+from recollect.sql.texts import Texts, packed_keys
 
 T = TypeVar("T")
 _CHANGES: Final = {  # the query of each, and whether it is for all that was merged
@@ -110,9 +111,8 @@ class Folded:
 
     topics: Sequence[int]
     extended: int | None  # the block that goes
-    messages: Sequence[int]  # all of the new block, first those of the old one
+    said: Mapping[int, str]  # all of the new block, by the keys of the messages
     fresh: Sequence[int]  # of them, those whose text is not archived yet
-    texts: Sequence[str]
     body: bytes
     dictionary: int
 
@@ -283,17 +283,12 @@ class Topics:
 
         return await self._read(job)
 
-    async def block(self, standing: Standing, key: int | None) -> tuple[list[int], list[str]] | None:
-        """The messages and texts of a block that can be extended."""
+    async def block(self, standing: Standing, key: int | None) -> dict[int, str] | None:
+        """The texts of a block that can be extended, by the keys of their messages."""
 
-        def job(tx: Transaction) -> tuple[list[int], list[str]] | None:
-            if key is None:
-                return None
-            members = tx.all("block_members", key=key, conversation=standing.key)
-            texts = self._texts.unpack(tx, [key]).get(key)
-            if texts is None or [row["place"] for row in members] != list(range(len(texts))):
-                return None
-            return [row["message_key"] for row in members], texts
+        def job(tx: Transaction) -> dict[int, str] | None:
+            said = None if key is None else self._texts.unpack(tx, [key]).get(key)
+            return said if key is not None and said is not None and len(are_in(tx, said, key)) == len(said) else None
 
         return await self._read(job)
 
@@ -311,15 +306,13 @@ class Topics:
 
         def job(tx: Transaction) -> int | None:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
-            fresh, old = to_json(folded.fresh), len(folded.messages) - len(folded.fresh)
+            fresh, old = to_json(folded.fresh), [key for key in folded.said if key not in set(folded.fresh)]
             there = tx.one("count_texts", rows=fresh) or {"n": 0}
             if there["n"] != len(folded.fresh) or not _knows(tx, principal, folded.dictionary):
                 return None
-            if folded.extended is not None:
-                members = tx.all("block_members", key=folded.extended, conversation=standing.key)
-                if [row["message_key"] for row in members] != list(folded.messages[:old]):
-                    return None
-            block = save_block(tx, standing.key, folded.messages, folded.texts, folded.body, folded.dictionary)
+            if folded.extended is not None and are_in(tx, old, folded.extended) != old:
+                return None
+            block = save_block(tx, standing.key, folded.said, folded.body, folded.dictionary)
             tx.run("delete_texts", rows=fresh)
             if folded.extended is not None:
                 tx.run("delete_block", key=folded.extended)
@@ -381,11 +374,11 @@ class Topics:
 
         def job(tx: Transaction) -> int | None:
             learned = {"text_bytes": text_bytes, "now": times.to_micros(now), "body": archive.pack(body)}
+            learned["learned_from"] = packed_keys(sorted(learned_from))
             row = tx.one("insert_dictionary", person=principal.person, **learned)
             assert row is not None  # noqa: S101 - inserted just now
             key = int(row["key"])
-            tx.many("insert_dictionary_message", [{"message": one, "key": key} for one in learned_from])
-            if any(one["key"] == key for one in tx.all("tainted_dictionaries", person=principal.person)):
+            if key in tainted_dictionaries(tx, principal.person):
                 tx.run("delete_dictionary", key=key, person=principal.person)
                 return None
             return key
@@ -395,20 +388,22 @@ class Topics:
     async def repack(self, principal: Principal, dictionary: Dictionary, *, after: int, limit: int) -> tuple[int, int]:
         """Pack some blocks of the person anew with this dictionary. The key to go on after (0: done), and how many."""
 
-        def find(tx: Transaction) -> list[tuple[Row, list[str] | None]]:
+        def find(tx: Transaction) -> list[tuple[Row, dict[int, str] | None]]:
             asked = {"person": principal.person, "dictionary": dictionary.id, "after": after, "limit": limit}
             rows = tx.all("blocks_of_others", **asked)
-            texts = self._texts.unpack(tx, [row["key"] for row in rows])
-            return [(row, texts.get(row["key"])) for row in rows]
+            said = self._texts.unpack(tx, [row["key"] for row in rows])
+            return [(row, said.get(row["key"])) for row in rows]
 
         found = await self._read(find)
-        packed = [(row, texts, pack(texts, dictionary)) for row, texts in found if texts is not None]
+        readable = [(row, said) for row, said in found if said is not None]
+        bodies = await asyncio.to_thread(lambda: [pack(said, dictionary) for _, said in readable])
+        packed = [(row, said, body) for (row, said), body in zip(readable, bodies, strict=True)]
         better = [one for one in packed if len(one[2]) < len(one[0]["body"])]
 
         def job(tx: Transaction) -> int:
             if not _knows(tx, principal, dictionary.id):
                 return 0
-            return sum(_swap(tx, row, texts, body, dictionary.id) for row, texts, body in better)
+            return sum(_swap(tx, row, said, body, dictionary.id) for row, said, body in better)
 
         done = await self._write(job) if better else 0
         return (int(found[-1][0]["key"]) if len(found) == limit else 0), done
@@ -559,13 +554,11 @@ def _knows(tx: Transaction, principal: Principal, dictionary: int) -> bool:
     return dictionary < archive.LEARNED or tx.one("get_dictionary", key=dictionary) is not None
 
 
-def _swap(tx: Transaction, row: Row, texts: Sequence[str], body: bytes, dictionary: int) -> bool:
+def _swap(tx: Transaction, row: Row, said: Mapping[int, str], body: bytes, dictionary: int) -> bool:
     """The same texts in another block, if the old one is still as it was."""
     tx.run("lock_conversation_key", key=row["conversation_key"])
-    members = tx.all("block_members", key=row["key"], conversation=row["conversation_key"])
-    if [member["place"] for member in members] != list(range(len(texts))):
+    if not said or len(are_in(tx, said, row["key"])) != len(said):
         return False
-    keys = [member["message_key"] for member in members]
-    save_block(tx, row["conversation_key"], keys, texts, body, dictionary)
+    save_block(tx, row["conversation_key"], said, body, dictionary)
     tx.run("delete_block", key=row["key"])
     return True

@@ -127,11 +127,10 @@ class FoldTopics:
         block: int | None = group.root["block_key"]
         for some in _portions(leaving, await self._room(standing, block)):
             before = await self._store.topics.block(standing, block) if some.extends else None
-            keys, texts = before or ([], [])
-            fresh = [row["key"] for row in some.rows]
-            texts = [*texts, *(row["content"] for row in some.rows)]
-            body = await asyncio.to_thread(pack, texts, dictionary)
-            folded = Folded(group.keys, block if before else None, [*keys, *fresh], fresh, texts, body, dictionary.id)
+            fresh = {row["key"]: row["content"] for row in some.rows}
+            said = (before or {}) | fresh
+            body = await asyncio.to_thread(pack, said, dictionary)
+            folded = Folded(group.keys, block if before else None, said, list(fresh), body, dictionary.id)
             saved = await self._store.topics.save_folded(principal, standing, folded, group.root["key"])
             if saved is None:
                 raise Interrupted  # something was erased meanwhile: the next look sees what is there then
@@ -143,8 +142,7 @@ class FoldTopics:
         open_block = await self._store.topics.block(standing, block)
         if open_block is None:
             return 0, 0
-        _, texts = open_block
-        return BLOCK_MESSAGES - len(texts), BLOCK_BYTES - sum(map(len, texts))
+        return BLOCK_MESSAGES - len(open_block), BLOCK_BYTES - sum(map(len, open_block.values()))
 
     # Telling
 

@@ -73,8 +73,8 @@ class Matcher:
     """The topics of one conversation. Messages are placed in their order.
 
     What has to be stored, exactly, to place the next messages as if there had been no break: for each topic its row of
-    `sums` (float32, its length is its weight), in the order in which topics were opened; and for the conversation its
-    `standing`. After a `folded` message there is one topic less.
+    `sums` (its length is its weight; 16 bits a number hold it exactly), in the order in which topics were opened; and
+    for the conversation its `standing`. After a `folded` message there is one topic less.
     """
 
     def __init__(self, rules: Rules, sums: Floats, standing: Standing | None = None) -> None:
@@ -198,6 +198,7 @@ class Matcher:
         row = self._sums[topic]
         row *= np.float32(self.rules.decay)
         row += unit
+        row[:] = row.astype(np.float16)  # so that 16 bits hold it exactly
         self._lengths[topic] = _length(row)
 
 

@@ -97,7 +97,7 @@ class PlaceMessages:
 def _floats(blob: bytes) -> Floats:
     import numpy as np
 
-    return np.frombuffer(blob, np.float32)
+    return np.frombuffer(blob, np.float16).astype(np.float32)
 
 
 def _summed(rows: Sequence[Row], rules: Rules, dimensions: int) -> Floats:
@@ -219,10 +219,12 @@ class _Placing:
 
     def placement(self, through: int) -> Placement:
         """The active topic first."""
+        import numpy as np
+
         stand, sums = self._matcher.standing, self._matcher.sums
         touched = []
         for place, topic in enumerate(self._topics):
-            topic.sums = sums[place].tobytes()
+            topic.sums = sums[place].astype(np.float16).tobytes()
             if topic.seqs or place in (stand.active, stand.before) or topic.changed:
                 touched.append((place != stand.active, place))
         order = [self._topics[place] for _, place in sorted(touched)]

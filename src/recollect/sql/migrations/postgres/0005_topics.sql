@@ -8,7 +8,8 @@ CREATE TABLE texts (
 INSERT INTO texts (message_key, content) SELECT key, content FROM messages ORDER BY key;
 ALTER TABLE messages DROP COLUMN content;
 
--- The archive: many texts packed together. A block never changes: what is packed anew has a new key.
+-- The archive: many texts packed together, with the keys of their messages. A block never changes: what is packed anew
+-- has a new key.
 CREATE TABLE blocks (
     key              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     conversation_key BIGINT NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
@@ -21,28 +22,20 @@ CREATE INDEX blocks_conversation ON blocks (conversation_key);
 
 CREATE TABLE archived (
     message_key BIGINT PRIMARY KEY REFERENCES messages (key) ON DELETE CASCADE,
-    block_key   BIGINT NOT NULL,
-    place       BIGINT NOT NULL    -- within the block, from 0
+    block_key   BIGINT NOT NULL
 );
-CREATE INDEX archived_block ON archived (block_key);
 
--- Dictionaries learned from a person's own messages hold pieces of them, so they belong to the person; what each one
--- was learned from is noted, because it goes when one of those messages is erased.
+-- Dictionaries learned from a person's own messages hold pieces of them, so they belong to the person; from which
+-- messages each one was learned is noted, because it goes when one of them is erased.
 CREATE TABLE dictionaries (
     key        BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1000) PRIMARY KEY,
     person     TEXT    COLLATE "C" NOT NULL,
     created_at BIGINT NOT NULL,
     text_bytes BIGINT NOT NULL,    -- in the person's archive when it was learned
+    learned_from TEXT NOT NULL,     -- keys of messages, each as its distance from the one before
     body       BYTEA  NOT NULL
 );
 CREATE INDEX dictionaries_person ON dictionaries (person, key);
-
-CREATE TABLE dictionary_messages (
-    message_key    BIGINT NOT NULL,
-    dictionary_key BIGINT NOT NULL REFERENCES dictionaries (key) ON DELETE CASCADE,
-    PRIMARY KEY (message_key, dictionary_key)
-);
-CREATE INDEX dictionary_messages_of ON dictionary_messages (dictionary_key);
 
 CREATE TABLE topics (
     key              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -59,7 +52,7 @@ CREATE TABLE topics (
     cold             BIGINT NOT NULL DEFAULT 0,     -- it left the topics that count
     block_key        BIGINT,                        -- the block that the next fold extends
     embedder_key     BIGINT,                        -- whose vectors the sums are made of
-    sums             BYTEA,                          -- float32: the running centroid
+    sums             BYTEA,                          -- float16: the running centroid
     title            TEXT    NOT NULL,
     summary          TEXT,                           -- JSON: statements with their sources
     summary_seq      BIGINT NOT NULL DEFAULT 0,     -- told up to here

@@ -8,7 +8,8 @@ CREATE TABLE texts (
 INSERT INTO texts (message_key, content) SELECT key, content FROM messages ORDER BY key;
 ALTER TABLE messages DROP COLUMN content;
 
--- The archive: many texts packed together. A block never changes: what is packed anew has a new key.
+-- The archive: many texts packed together, with the keys of their messages. A block never changes: what is packed anew
+-- has a new key.
 CREATE TABLE blocks (
     key              INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation_key INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
@@ -21,29 +22,21 @@ CREATE INDEX blocks_conversation ON blocks (conversation_key);
 
 CREATE TABLE archived (
     message_key INTEGER PRIMARY KEY REFERENCES messages (key) ON DELETE CASCADE,
-    block_key   INTEGER NOT NULL,
-    place       INTEGER NOT NULL    -- within the block, from 0
+    block_key   INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX archived_block ON archived (block_key);
 
--- Dictionaries learned from a person's own messages hold pieces of them, so they belong to the person; what each one
--- was learned from is noted, because it goes when one of those messages is erased.
+-- Dictionaries learned from a person's own messages hold pieces of them, so they belong to the person; from which
+-- messages each one was learned is noted, because it goes when one of them is erased.
 CREATE TABLE dictionaries (
     key        INTEGER PRIMARY KEY AUTOINCREMENT,
     person     TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
     text_bytes INTEGER NOT NULL,    -- in the person's archive when it was learned
+    learned_from TEXT NOT NULL,     -- keys of messages, each as its distance from the one before
     body       BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX dictionaries_person ON dictionaries (person, key);
 INSERT INTO sqlite_sequence (name, seq) VALUES ('dictionaries', 999);
-
-CREATE TABLE dictionary_messages (
-    message_key    INTEGER NOT NULL,
-    dictionary_key INTEGER NOT NULL REFERENCES dictionaries (key) ON DELETE CASCADE,
-    PRIMARY KEY (message_key, dictionary_key)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX dictionary_messages_of ON dictionary_messages (dictionary_key);
 
 CREATE TABLE topics (
     key              INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -60,7 +53,7 @@ CREATE TABLE topics (
     cold             INTEGER NOT NULL DEFAULT 0,     -- it left the topics that count
     block_key        INTEGER,                        -- the block that the next fold extends
     embedder_key     INTEGER,                        -- whose vectors the sums are made of
-    sums             BLOB,                           -- float32: the running centroid
+    sums             BLOB,                           -- float16: the running centroid
     title            TEXT    NOT NULL,
     summary          TEXT,                           -- JSON: statements with their sources
     summary_seq      INTEGER NOT NULL DEFAULT 0,     -- told up to here
