@@ -77,13 +77,13 @@ def topic(
     prompt: Annotated[bool, typer.Option("--context", help="What a model is given of it.")] = False,
     decay: Annotated[bool, typer.Option("--decay", help="How its priority falls, day by day.")] = False,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Give it this title.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Give it this tag, and no others.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="This tag, in place of those it has.")] = None,
     untag: Annotated[bool, typer.Option("--untag", help="Take its tags away.")] = False,
     pin: Annotated[bool | None, typer.Option("--pin/--unpin", help="Keep it from being archived, or not.")] = None,
     importance: Annotated[float | None, typer.Option(min=0, max=1, help="If it is less, it fades sooner.")] = None,
     archive: Annotated[bool, typer.Option("--archive", help="Let it rest now, until it is spoken of.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Bring it back, as if it were spoken of now.")] = False,
-    merge: Annotated[str | None, typer.Option(metavar="ID", help="Make this topic part of it.")] = None,
+    merge: Annotated[str | None, typer.Option(metavar="ID", help="Make that topic part of this one.")] = None,
     unmerge: Annotated[bool, typer.Option("--unmerge", help="Part it from the topic it was merged into.")] = False,
     split: Annotated[
         list[str] | None, typer.Option(metavar="MESSAGE", help="Make this message, by id or place, a topic of its own.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from recollect.core import times
+from recollect.core import archive, times
 from recollect.core.models import Record
 from recollect.core.narrative import Statement, narrative
 
@@ -257,20 +257,21 @@ def title_of(text: str) -> str:
     return " ".join(text.split())[:TITLE_LENGTH].rstrip() or "…"
 
 
-def to_stored(statements: Sequence[Statement]) -> str:
-    rows = [[one.text, list(one.sources), times.to_micros(one.at), one.weight] for one in statements]
-    return json.dumps(rows, ensure_ascii=False)
+def to_stored(statements: Sequence[Statement]) -> bytes:
+    """Packed like messages in the archive: small topics are many."""
+    rows = [[one.text, list(one.sources), times.to_micros(one.at), round(one.weight, 4)] for one in statements]
+    return archive.encode([json.dumps(rows, ensure_ascii=False, separators=(",", ":"))], archive.shipped())
 
 
-def from_stored(text: str | None) -> list[Statement]:
+def from_stored(packed: bytes | None) -> list[Statement]:
     """What cannot be read is told anew at the next fold."""
     try:
-        rows = json.loads(text) if text else []
+        rows = json.loads(archive.decode(packed, lambda _: archive.shipped())[0]) if packed else []
         return [
             Statement(str(told), tuple(map(str, sources)), times.from_micros(int(at)), float(weight))
             for told, sources, at, weight in rows
         ]
-    except (ValueError, TypeError, OverflowError, RecursionError):
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError):
         return []
 
 

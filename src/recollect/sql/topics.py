@@ -125,7 +125,7 @@ class Active:
     key: int
     id: str
     title: str
-    summary: str | None
+    summary: bytes | None  # as it is stored
     summary_seq: int
     seqs: Sequence[int]
 
@@ -323,7 +323,7 @@ class Topics:
 
         return await self._write(job)
 
-    async def tell(self, principal: Principal, standing: Standing, topic: int, summary: str, *, through: int) -> None:
+    async def tell(self, principal: Principal, standing: Standing, topic: int, summary: bytes, *, through: int) -> None:
         def job(tx: Transaction) -> None:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
             now = _standing(tx, principal, standing.conversation)

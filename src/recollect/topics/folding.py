@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 BLOCK_MESSAGES: Final = 50  # of a block that is still extended
 BLOCK_BYTES: Final = 1 << 15  # about: above it a block takes tens of milliseconds to pack, and reading it longer
+SHORTER: Final = 4  # times: what a summary is, of what it tells,
+SHORTEST: Final = 40  # but it may have so many tokens
 TOLD_AT_ONCE: Final = 60  # messages that one step of a summary takes in
 LOOK_AGAIN: Final = timedelta(hours=1)  # whether topics have faded where nothing is said
 SAMPLE: Final = 1 << 21  # bytes of text that a dictionary is learned from
@@ -184,8 +186,10 @@ class FoldTopics:
         from recollect.core.summarise import summarise  # its rules take a while to read
         from recollect.writing import Pause
 
-        most = self._settings().topic_summary_token_cap
-        length = Length(most // 2, most, self._tokenizer().count)
+        count = self._tokenizer().count
+        told = count(narrative(before)) + sum(count(one.content) for one in news) // SHORTER
+        most = min(self._settings().topic_summary_token_cap, max(SHORTEST, told))
+        length = Length(most // 2, most, count)
         return list(summarise(turns_of(news), old=before, length=length, zone=zone, known=[], pause=Pause()))
 
     # Learning

@@ -54,7 +54,7 @@ CREATE TABLE topics (
     embedder_key     BIGINT,                        -- whose vectors the sums are made of
     sums             BYTEA,                          -- float16: the running centroid
     title            TEXT    NOT NULL,
-    summary          TEXT,                           -- JSON: statements with their sources
+    summary          BYTEA,                           -- packed JSON: statements with their sources
     summary_seq      BIGINT NOT NULL DEFAULT 0,     -- told up to here
     -- What people said of it; a rebuild keeps this.
     by_hand          BIGINT NOT NULL DEFAULT 0,     -- split off by somebody
@@ -103,6 +103,7 @@ ALTER TABLE texts ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE topics ALTER COLUMN title SET STATISTICS 0;
 ALTER TABLE topics ALTER COLUMN tags SET STATISTICS 0;
 ALTER TABLE topics ALTER COLUMN summary SET STATISTICS 0;
+ALTER TABLE topics ALTER COLUMN summary SET STORAGE EXTERNAL;
 ALTER TABLE blocks ALTER COLUMN body SET STATISTICS 0;
 ALTER TABLE blocks ALTER COLUMN body SET STORAGE EXTERNAL;
 ALTER TABLE dictionaries ALTER COLUMN body SET STATISTICS 0;

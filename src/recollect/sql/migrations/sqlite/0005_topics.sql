@@ -55,7 +55,7 @@ CREATE TABLE topics (
     embedder_key     INTEGER,                        -- whose vectors the sums are made of
     sums             BLOB,                           -- float16: the running centroid
     title            TEXT    NOT NULL,
-    summary          TEXT,                           -- JSON: statements with their sources
+    summary          BLOB,                           -- packed JSON: statements with their sources
     summary_seq      INTEGER NOT NULL DEFAULT 0,     -- told up to here
     -- What people said of it; a rebuild keeps this.
     by_hand          INTEGER NOT NULL DEFAULT 0,     -- split off by somebody
