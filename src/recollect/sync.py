@@ -218,6 +218,10 @@ class Memory:
         """What a conversation speaks of, in all states: the active one first, then by priority."""
         return self._wait(self._engine.topics(conversation))
 
+    def topic(self, topic: str) -> Topic:
+        """One topic by its id; by that of a topic which was merged, the one it belongs to."""
+        return self._wait(self._engine.topic(topic))
+
     def topic_context(self, conversation: str, *, topic: str | None = None) -> list[JsonObject]:
         """Messages for a model: what is told of the active topic (or another) as data, then its messages at hand.
 

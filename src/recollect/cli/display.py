@@ -130,6 +130,8 @@ def show_messages(messages: Sequence[Message], zone: tzinfo) -> None:
 def _said(message: Message) -> str:
     calls = [call.get("function", call) for call in message.tool_calls or ()]
     shown = [f"[calls {json_module.dumps(call, ensure_ascii=False)}]" for call in calls]
+    if message.damaged:
+        shown.append("[its text is damaged: see recollect doctor]")
     return "\n".join([message.content, *shown] if message.content or not shown else shown)
 
 

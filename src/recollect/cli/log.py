@@ -42,6 +42,10 @@ _LABELS: Final = {
     "estimated": "of these only estimated",
     "embedded": "messages that can be found by meaning",
     "replaced": "characters that could not be stored",
+    "briefs": "versions of briefs",
+    "topics": "topics",
+    "archived": "messages in the archive",
+    "archive_bytes": "bytes they take there",
     "due": "conversations that wait for derived work",
     "bytes": "bytes of the database, everyone's",
 }

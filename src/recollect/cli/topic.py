@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Final
@@ -56,8 +57,12 @@ def find_topic(memory: Memory, wanted: str) -> Found:
     """Among all the person's, by an id or by how it begins."""
     if len(wanted) < LEAST:
         raise InvalidInput("short_id", f"Give at least {LEAST} characters of the topic's id.")
+    conversations = memory.conversations()
+    with suppress(NotFound):  # the whole id
+        topic = memory.topic(wanted)
+        return Found(wanted, topic, next(one for one in conversations if one.name == topic.conversation))
     found: list[Found] = []
-    for about in memory.conversations():
+    for about in conversations:
         for topic in memory.topics(about.name):
             own = [one for one in (topic.id, *topic.merged) if one.startswith(wanted)]
             found += [Found(one, topic, about) for one in own]

@@ -32,6 +32,10 @@ class Topical(Opened):
         shown = [self._shown(standing, group) for group in groups]
         return sorted(shown, key=lambda one: (one.state != "active", -one.priority, one.created_at, one.id))
 
+    async def topic(self, topic: str) -> Topic:
+        """One topic by its id; by that of a topic which was merged, the one it belongs to."""
+        return self._shown(*await self._found(topic))
+
     async def topic_context(self, conversation: str, *, topic: str | None = None) -> list[JsonObject]:
         """Messages for a model: what is told of the active topic (or another) as data, then its messages at hand.
 
@@ -84,8 +88,11 @@ class Topical(Opened):
         arguments.number(limit, "limit", least=0, needed=True)
         await self._ready()
         found = await self._recaller.find(self._principal, asked, conversation=conversation, most=SEARCHED)
-        scope = found.scope
-        places = {(int(scope.keys[one]), int(scope.seqs[one])): float(found.total[one]) for one in found.ranked}
+        from recollect.recall.recaller import good
+
+        scope, speaks = found.scope, good(found.scores)
+        chosen = [one for one in found.ranked if speaks[one]]
+        places = {(int(scope.keys[one]), int(scope.seqs[one])): float(found.total[one]) for one in chosen}
         names = {key: row["name"] for key, row in scope.conversations.items()}
         if conversation is not None:
             places = {place: score for place, score in places.items() if names[place[0]] == conversation}

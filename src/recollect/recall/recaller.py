@@ -106,7 +106,7 @@ class Recaller:
         vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
         scores = await self._fuse(scope, question, vectors, at, conversation)
-        if conversation is not None and _good(scores, _in_time(scope, since, until)) < ENOUGH:
+        if conversation is not None and int((good(scores) & _in_time(scope, since, until)).sum()) < ENOUGH:
             scope = await self.scopes.get(principal, None)
             watch.lap("load")
             vectors, more = await self._question_vectors(scope, question, vectors)
@@ -330,10 +330,11 @@ def _are_few(scope: Scope) -> bool:
     return 2 * made < int((scope.words_in > 0).sum())
 
 
-def _good(scores: Scores, among: NDArray[np.bool_]) -> int:
-    """How many messages speak of what was asked for: near in meaning, or with most of its words."""
+def good(scores: Scores) -> NDArray[np.bool_]:
+    """Which messages speak of what was asked for: near in meaning, or with most of its words."""
     worded = (scores.lexical >= MOST_OF_IT * scores.possible) & (scores.possible > 0)
-    return int((((scores.near >= GOOD) | worded) & among).sum())
+    found: NDArray[np.bool_] = (scores.near >= GOOD) | worded
+    return found
 
 
 def _turn(scope: Scope, index: int) -> list[int]:

@@ -19,7 +19,7 @@ from recollect.recall.scoring import Part
 from recollect.sql.store import SqlStore
 from recollect.sql.topics import Active
 
-LEAN: Final = 0.02  # what a message is worth more if it belongs to the active topic: enough to part equals
+LEAN: Final = 0.01  # what a message is worth more if it belongs to the active topic: enough to part equals
 NEWEST: Final = 500  # messages of a topic that are leaned to
 REMEMBERED: Final = 64  # conversations
 

@@ -345,6 +345,25 @@ UPDATE topics SET sums = NULL, embedder_key = NULL WHERE key = :key;
 -- name: cool_topic
 UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
 
+-- name: leave_topic
+-- It is not spoken of any more.
+UPDATE conversations SET active_topic = NULL, topic_before = NULL WHERE active_topic = :key;
+
+-- name: enter_topic
+-- It is spoken of, if the newest message that was placed belongs to it.
+UPDATE conversations SET active_topic = :topic, topic_before = NULL WHERE key = :key AND topiced_seq > 0
+AND (SELECT o.topic_key FROM topic_messages o WHERE o.conversation_key = :key ORDER BY o.seq DESC LIMIT 1) = :topic;
+
+-- name: freshen_topic
+-- It was last spoken of when its newest message was said.
+UPDATE topics SET
+    active_seq = COALESCE((SELECT max(o.seq) FROM topic_messages o WHERE o.topic_key = topics.key), active_seq),
+    active_at = COALESCE((
+        SELECT max(m.at) FROM topic_messages o
+        JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq WHERE o.topic_key = topics.key
+    ), active_at)
+WHERE key = :key;
+
 -- name: warm_topic
 UPDATE topics SET cold = 0, accesses = accesses + 1, active_at = :now WHERE key = :key;
 

@@ -427,6 +427,8 @@ class Topics:
             standing, group = find_topic(tx, principal, id, lock=True)
             for row in group.rows if whole else [group.root]:
                 tx.run(query, key=row["key"], **values)
+            if what == "rest":
+                tx.many("leave_topic", [{"key": key} for key in group.keys])
             tx.run("topics_changed", key=standing.key)
             return find_topic(tx, principal, id)
 
@@ -491,6 +493,9 @@ class Topics:
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
             for row in group.rows:
                 tx.run("thin_topic", key=row["key"], opened=row["opened_seq"], deletions=0)
+            for key in (*group.keys, made["key"]):
+                tx.run("freshen_topic", key=key)
+            tx.run("enter_topic", key=standing.key, topic=made["key"])
             tx.run("recount_topics", key=standing.key)
             tx.run("topics_changed", key=standing.key)
             return find_topic(tx, principal, new_id)

@@ -32,6 +32,7 @@ class Rules:
     bonus: float = 0.0  # similarity that the active topic is given, since most messages go on with it,
     after_pause: float = 0.0  # and what it is given when the talk has rested
     pause: int = 30 * MINUTE
+    least_reply: int = 6  # words of an assistant's message that tells what a topic is about; "Noted." suits any
     least_words: int = 3  # what is shorter stays with the active topic, and does not move it
     decay: float = 0.9  # what is left of a topic's sum with each message it gets
     reserve: float = math.inf  # messages about nothing that the common part is averaged with; infinite: it is nothing
@@ -99,7 +100,7 @@ class Matcher:
     def place(self, vector: Floats | None, *, role: str, words: int, at: int) -> Placed:
         """The topic of the next message. Its vector is the mean of its passages' vectors; None if it has none."""
         unit = None if vector is None else _unit(vector)
-        placed = self._place_user(unit, words, at) if role == "user" else self._follow(unit, role)
+        placed = self._place_user(unit, words, at) if role == "user" else self._follow(unit, role, words)
         self.standing = replace(self.standing, active=placed.topic, at=at)
         return placed
 
@@ -132,7 +133,7 @@ class Matcher:
         """Whether a message can only belong to the active topic: it says too little, or nothing was said there yet."""
         return unit is None or self._lengths[active] == 0 or (words < self.rules.least_words and not paused)
 
-    def _follow(self, unit: Floats | None, role: str) -> Placed:
+    def _follow(self, unit: Floats | None, role: str, words: int) -> Placed:
         """Messages that are no user's stay with the active topic; the assistant's tell what it is about.
 
         If that topic has just been opened, the first reply gives it a second look: question and answer together may
@@ -142,7 +143,7 @@ class Matcher:
         if active is None:
             return self._open()
         placed = Placed(active)
-        if role == "assistant" and unit is not None and self._lengths[active] > 0:
+        if role == "assistant" and unit is not None and words >= self.rules.least_reply and self._lengths[active] > 0:
             if self.standing.before is not None:
                 placed = self._second_look(active, self.standing.before, unit)
             self.standing = replace(self.standing, before=None, paused=False)

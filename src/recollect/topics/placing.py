@@ -108,7 +108,7 @@ def _summed(rows: Sequence[Row], rules: Rules, dimensions: int) -> Floats:
 
     matcher = Matcher(rules, np.zeros((1, dimensions), np.float32))
     for row in rows:
-        if row["role"] != "user" or _words(row) >= rules.least_words:  # as when they were placed
+        if _words(row) >= (rules.least_words if row["role"] == "user" else rules.least_reply):  # as when placed
             matcher.put(0, _vector(row, dimensions), role=row["role"], at=row["at"])
     found: Floats = matcher.sums[0]
     return found
