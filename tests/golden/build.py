@@ -1,10 +1,11 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 4
+    python tests/golden/build.py 5
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
-Schemas 1 and 2 had words in a full-text table, which the code of their time filled.
+Schemas 1 and 2 had words in a full-text table, which the code of their time filled; up to schema 4 the text of a
+message stood in its row.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Any
 import apsw
 import numpy as np
 
-from recollect.core import entries, passages
-from recollect.recall.vectors import pack
+from recollect.core import archive, entries, passages, times
+from recollect.core.archive import Dictionary
+from recollect.core.narrative import Statement
+from recollect.core.topics import to_stored
+from recollect.recall.vectors import pack as pack_vectors
 from recollect.sql import migrations
+from recollect.sql.archiving import pack
 from recollect.sql.sqlite import SqliteDriver
 
 HERE = Path(__file__).parent
@@ -115,7 +120,7 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
         if message["seq"] <= EMBEDDED[message["conversation_key"]]:
             pieces = len(passages.split(message["content"]))
             vectors = np.eye(DIMENSIONS, dtype=np.float32)[np.arange(pieces) % DIMENSIONS]
-            made["vectors"].append(place | {"embedder_key": 1, "vectors": pack(vectors)})
+            made["vectors"].append(place | {"embedder_key": 1, "vectors": pack_vectors(vectors)})
     return made
 
 
@@ -148,16 +153,63 @@ def brief_rows() -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
+def topic_rows() -> dict[str, list[dict[str, Any]]]:
+    """Tables of schema 5: some texts rest in a block, which a learned dictionary packed; one topic is merged."""
+    archived = {one["key"]: one["content"] for one in messages() if one["conversation_key"] == 2 and one["seq"] <= 6}
+    learned = Dictionary(1000, archive.train([TALK[place % 8][1] * 3 for place in range(400)], 2000))
+    topic = {
+        "conversation_key": 2, "created_at": START, "active_at": START + DAY, "accesses": 6, "embedder_key": 1,
+        "sums": np.arange(DIMENSIONS, dtype=np.float16).tobytes(), "summary_seq": 6,
+    }  # fmt: skip
+    told = [Statement("The report is due on Thursday.", ("golden-11",), times.from_micros(START), 0.75)]
+    return {
+        "texts": [
+            {"message_key": one["key"], "content": one["content"]} for one in messages() if one["key"] not in archived
+        ],
+        "dictionaries": [
+            {
+                "key": 1000, "person": "سارة", "created_at": START, "text_bytes": 70_000, "learned_from": "11 1 1",
+                "body": archive.pack(learned.body),
+            }
+        ],
+        "blocks": [
+            {
+                "key": 1, "conversation_key": 2, "dictionary_key": 1000, "messages": len(archived),
+                "text_bytes": sum(len(text.encode()) for text in archived.values()), "body": pack(archived, learned),
+            }
+        ],
+        "archived": [{"message_key": key, "block_key": 1} for key in archived],
+        "topics": [
+            topic | {
+                "key": 1, "id": "t-golden", "opened_seq": 1, "active_seq": 10, "messages": 8, "archived": 6,
+                "title": "When does the report have to be ready?", "summary": to_stored(told), "tags": '["عمل"]',
+                "pinned": 1, "importance": 0.5, "block_key": 1,
+            },
+            topic | {
+                "key": 2, "id": "t-merged", "opened_seq": 7, "active_seq": 8, "messages": 2, "archived": 0,
+                "title": "東京の天気はどうですか。", "summary": None, "merged_into": 1, "merged_at": START + DAY,
+            },
+        ],
+        "topic_messages": [
+            {"conversation_key": 2, "seq": seq, "topic_key": 2 if seq in (7, 8) else 1} for seq in range(1, 11)
+        ],
+        "feedback": [{"conversation_key": 2, "seq": 2, "kind": "thumb", "value": 1.0, "at": START}],
+    }  # fmt: skip
+
+
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
             "worked_seq": row["last_seq"], "words_version": entries.VERSION,
             "embedder_key": 1 if row["key"] in EMBEDDED else None, "embedded_seq": EMBEDDED.get(row["key"], 0),
-            "briefed_seq": row["last_seq"],
+            "briefed_seq": row["last_seq"], "topiced_seq": 10 if row["key"] == 2 else 0,
+            "folded_seq": 10 if row["key"] == 2 else 0, "active_topic": 1 if row["key"] == 2 else None,
         }
         for row in conversations()
     ]  # fmt: skip
-    return {"conversations": described, "messages": messages()} | work_rows() | recall_rows() | brief_rows()
+    stored = [{name: value for name, value in one.items() if name != "content"} for one in messages()]
+    found = {"conversations": described, "messages": stored} | work_rows() | recall_rows() | brief_rows()
+    return found | topic_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:
@@ -180,7 +232,7 @@ def build_sqlite(version: int, target: Path) -> None:
 
 def build_postgres(target: Path) -> None:
     lines = []
-    numbered = ("conversations", "messages", "embedders", "recalls")
+    numbered = ("conversations", "messages", "embedders", "recalls", "dictionaries", "blocks", "topics")
     for table, rows in tables().items():
         forced = " OVERRIDING SYSTEM VALUE" if table in numbered else ""
         for row in rows:
