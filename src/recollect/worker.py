@@ -171,7 +171,9 @@ class Worker:
         counts: Counter[str] = Counter()
         failed: dict[str, str] = {}
         complete = True
-        async with self._sweeping:
+        if not await self._turn(deadline):
+            return Done({}, {}, complete=False)
+        try:
             for upkeep in self._upkeep:
                 counts[upkeep.name] += await upkeep.tend()
             for track in self._tracks:
@@ -180,7 +182,18 @@ class Worker:
                     complete = complete and all_done
                     if not worked:
                         break
+        finally:
+            self._sweeping.release()
         return Done(dict(counts), failed, complete and not failed)
+
+    async def _turn(self, deadline: float | None) -> bool:
+        """Wait until nobody else sweeps, but not beyond the deadline."""
+        if deadline is None or not self._sweeping.locked():
+            return await self._sweeping.acquire()
+        try:
+            return await asyncio.wait_for(self._sweeping.acquire(), max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
 
     async def _round(
         self, track: Track, deadline: float | None, counts: Counter[str], failed: dict[str, str]

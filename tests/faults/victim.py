@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from recollect import Memory
+from recollect.settings import Settings
 from recollect.sql import migrations
 from recollect.sql.sqlite import SqliteDriver
 from recollect.testing import FakeClock, FakeEmbedder
 
 LONGEST = 20.0  # seconds that a victim works if nobody kills it
+FOLDING = Settings(similarity_threshold=-1.0, max_messages_per_topic=4, recent_message_keep=1)  # one topic, soon folded
 VOCABULARY = (
     "a", "the", "of", "memory", "Riyadh", "report", "budget", "meeting", "tomorrow", "café", "naïve", "STRASSE",
     "straße", "2026", "12.5", "x_y", "id=7", "السلام", "عليكم", "التَّقرير", "الميزانيّة", "إلى", "أحمد", "مدرسة",
@@ -130,6 +132,18 @@ def embed(path: str, run: str, hours: int) -> None:
             say("drained", int(done.complete), done.counts["vectors"])
 
 
+def fold(path: str, run: str, hours: int) -> None:
+    """Adds to one topic and folds it, again and again; before long a dictionary is learned and blocks are repacked."""
+    clock = FakeClock(datetime.now(UTC) + timedelta(hours=hours))
+    with Memory(path, worker=False, clock=clock, embedder=FakeEmbedder(), settings=FOLDING) as memory:
+        for count in range(20_000):
+            batch = f"{run}-{count}"
+            stored = memory.add_many("long", [fields_of(name) for name in ids_of(batch)])
+            say("added_many", "long", batch, stored[0].seq)
+            done = memory.drain()
+            say("drained", int(done.complete), done.counts["folded"])
+
+
 def migrate(path: str, folder: str) -> None:
     driver = SqliteDriver(path, migrations=migrations.load("sqlite", Path(folder)))
     driver.open(1)
@@ -180,7 +194,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 MODES: dict[str, Callable[..., None]] = {
-    work.__name__: work for work in (add, add_many, import_files, erase, embed, migrate, open_only, write, repeat)
+    work.__name__: work for work in (add, add_many, import_files, erase, embed, fold, migrate, open_only, write, repeat)
 }
 
 if __name__ == "__main__":

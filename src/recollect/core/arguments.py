@@ -24,7 +24,7 @@ def title(text: object) -> str:
 
 
 def tags(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidInput("invalid_tag", "`tags` takes a list of texts.")
     return [identity(name, "tag") for name in names]
 

@@ -25,6 +25,7 @@ LEAST: Final = 0.05  # importance that feedback leaves
 # How much a kind of feedback says of the topic: two thumbs down halve its importance.
 FEEDBACK: Final[Mapping[str, float]] = {"thumb": 1.0, "used": 0.5, "edited": 0.5, "deleted": 1.0}
 _DOUBLING: Final = 2.0
+_MOST: Final = 20.0  # doublings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ def learned(given: float | None, score: float) -> float:
     base = IMPORTANCE if given is None else given
     if not score:
         return base
-    return max(min(base, LEAST), min(1.0, base * 2 ** (score / _DOUBLING)))
+    doublings = max(-_MOST, min(score / _DOUBLING, _MOST))
+    return max(min(base, LEAST), min(1.0, base * math.exp2(doublings)))
 
 
 @dataclass(frozen=True, slots=True)

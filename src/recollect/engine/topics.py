@@ -60,6 +60,8 @@ class Topical(Opened):
         self, conversation: str, *, topic: str | None = None, include_archived: bool = True
     ) -> list[Message]:
         """Every message of the active topic, or of another, in the order of the log."""
+        if not isinstance(include_archived, bool):
+            raise InvalidInput("invalid_include_archived", "`include_archived` is true or false.")
         found = await self._topic(conversation, topic)
         if found is None:
             return []
@@ -76,7 +78,9 @@ class Topical(Opened):
     ) -> list[tuple[datetime, float]]:
         """How its priority falls from when it was last spoken of, if nobody speaks of it again: moments and values."""
         arguments.number(points, "points", least=2, needed=True)
-        if days is not None and not (isinstance(days, int | float) and 0 < days <= 100_000):
+        if days is not None and (
+            isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= 100_000
+        ):
             raise InvalidInput("invalid_days", "`days` is a number above 0.")
         return topics.decay_curve(self._shown(*await self._found(topic)), days=days, points=min(points, 10_000))
 
@@ -143,7 +147,7 @@ class Topical(Opened):
     async def split_topic(self, topic: str, messages: Sequence[str], *, title: str | None = None) -> Topic:
         """Messages of a topic, by their ids, become a topic of their own."""
         identity(topic, "topic")
-        if isinstance(messages, str) or not messages:
+        if isinstance(messages, str) or not isinstance(messages, Sequence) or not messages:
             raise InvalidInput("invalid_messages", "`messages` takes a list of the ids of messages.")
         chosen = [identity(one, "id") for one in messages]
         named = None if title is None else arguments.title(title)
@@ -158,7 +162,9 @@ class Topical(Opened):
 
     async def pin_topic(self, topic: str, *, pinned: bool = True) -> Topic:
         """A topic that is pinned never leaves, however long nobody speaks of it."""
-        return await self._changed(topic, "pinned", pinned=int(bool(pinned)))
+        if not isinstance(pinned, bool):
+            raise InvalidInput("invalid_pinned", "`pinned` is true or false.")
+        return await self._changed(topic, "pinned", pinned=int(pinned))
 
     async def rename_topic(self, topic: str, title: str) -> Topic:
         """Give a topic a title."""
@@ -186,7 +192,7 @@ class Topical(Opened):
         identity(message, "id")
         if conversation is not None:
             identity(conversation, "conversation")
-        if kind not in topics.FEEDBACK:
+        if not isinstance(kind, str) or kind not in topics.FEEDBACK:
             raise InvalidInput("invalid_feedback", f"`kind` is one of {', '.join(topics.FEEDBACK)}.")
         if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
             raise InvalidInput("invalid_feedback", "`value` is a number from -1 to 1.")

@@ -120,7 +120,8 @@ class _Page:
 def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
     for part in _portions(rows, [len(row["content"]) for row in rows]):
         tx.run("insert_messages", rows=to_json([{name: row[name] for name in _APART} for row in part]))
-        tx.run("insert_texts", rows=to_json([(row["key"], row["seq"], row["content"]) for row in part]))
+        texts = [(row["key"], row["seq"], row["content"]) for row in part if not row.get("damaged")]
+        tx.run("insert_texts", rows=to_json(texts))
 
 
 def save_entries(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:

@@ -69,7 +69,10 @@ def tainted_dictionaries(tx: Transaction, person: str) -> list[int]:
     """Those that were learned from a message which is gone, or nobody knows from which."""
     found = []
     for row in tx.all("dictionaries_of", person=person):
-        keys = keys_in(row["learned_from"])
+        try:
+            keys = keys_in(row["learned_from"])
+        except ValueError:
+            keys = []
         there = tx.one("count_messages_among", rows=to_json(keys)) or {"n": 0}
         if not keys or there["n"] != len(keys):
             found.append(int(row["key"]))

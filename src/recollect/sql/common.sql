@@ -178,8 +178,11 @@ SELECT key, body FROM blocks WHERE key > :after ORDER BY key LIMIT :limit;
 -- name: count_lost_texts
 -- system: a check of the whole log
 SELECT count(*) AS n FROM messages m LEFT JOIN texts x ON x.message_key = m.key
-LEFT JOIN archived a ON a.message_key = m.key LEFT JOIN blocks b ON b.key = a.block_key
-WHERE x.message_key IS NULL AND b.key IS NULL;
+LEFT JOIN archived a ON a.message_key = m.key WHERE x.message_key IS NULL AND a.message_key IS NULL;
+
+-- name: every_place
+-- system: a check of the whole archive
+SELECT message_key, block_key FROM archived WHERE message_key > :after ORDER BY message_key LIMIT :limit;
 
 -- name: archive_size
 SELECT CAST(COALESCE(sum(b.text_bytes), 0) AS BIGINT) AS text_bytes,
@@ -290,10 +293,10 @@ SELECT c.key, c.name, t.key AS topic FROM topics t JOIN conversations c ON c.key
 WHERE c.person = :person AND t.id = :id;
 
 -- name: topic_slice
-SELECT m.key, m.seq, m.id, m.role, m.at, m.importance, x.content, v.vectors, o.topic_key
+SELECT m.key, m.seq, m.id, m.role, m.at, m.importance, x.content, v.vectors,
+       CASE WHEN x.message_key IS NULL THEN 1 ELSE 0 END AS archived
 FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
-LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
 WHERE m.conversation_key = :key AND m.seq > :after AND m.seq <= :through ORDER BY m.seq;
 
 -- name: last_moment
@@ -319,7 +322,7 @@ VALUES (:key, :id, :opened, :at, :at, :opened, :title, :by_hand) RETURNING key;
 
 -- name: save_topic
 UPDATE topics SET accesses = :accesses, active_at = :active_at, active_seq = :active_seq, restored = :restored,
-    cold = :cold, importance = :importance, embedder_key = :embedder, sums = :sums,
+    cold = :cold, importance = :importance, embedder_key = :embedder, sums = :sums, archived = archived + :archived,
     messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key)
 WHERE key = :key;
 
@@ -338,9 +341,9 @@ UPDATE topics SET importance = :importance WHERE key = :key;
 -- name: merge_topic
 UPDATE topics SET merged_into = :into, merged_at = :now WHERE key = :key;
 
--- name: stale_topic
--- Its centroid is made anew, from its messages.
-UPDATE topics SET sums = NULL, embedder_key = NULL WHERE key = :key;
+-- name: untell_topic
+-- Its centroid and summary are made anew, from its messages.
+UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0 WHERE key = :key;
 
 -- name: cool_topic
 UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
@@ -359,7 +362,7 @@ AND (SELECT o.topic_key FROM topic_messages o WHERE o.conversation_key = :key OR
 UPDATE topics SET
     active_seq = COALESCE((SELECT max(o.seq) FROM topic_messages o WHERE o.topic_key = topics.key), active_seq),
     active_at = COALESCE((
-        SELECT max(m.at) FROM topic_messages o
+        SELECT max(CASE WHEN m.at < :now THEN m.at ELSE :now END) FROM topic_messages o
         JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq WHERE o.topic_key = topics.key
     ), active_at)
 WHERE key = :key;
@@ -396,9 +399,7 @@ FROM topics t WHERE t.conversation_key = :key
 AND t.messages <> (SELECT count(*) FROM topic_messages o WHERE o.topic_key = t.key);
 
 -- name: thin_topic
-UPDATE topics SET summary = NULL, summary_seq = 0, sums = NULL, embedder_key = NULL, opened_seq = :opened,
-    deletions = deletions + :deletions
-WHERE key = :key;
+UPDATE topics SET opened_seq = :opened, deletions = deletions + :deletions WHERE key = :key;
 
 -- name: opening_of_topic
 SELECT m.key, m.seq, x.content FROM topic_messages o
@@ -425,58 +426,35 @@ ON CONFLICT (conversation_key, seq, kind) DO UPDATE SET value = excluded.value, 
 -- name: drop_feedback
 DELETE FROM feedback WHERE conversation_key = :key AND seq = :seq AND kind = :kind;
 
+-- name: grouped_by_hand
+-- A rebuild does not group anew what people grouped.
+UPDATE conversations SET grouped_by_hand = 1 WHERE key = :key;
+
 -- name: move_message
-UPDATE topic_messages SET topic_key = :topic, by_hand = 1 WHERE conversation_key = :key AND seq = :seq;
+UPDATE topic_messages SET topic_key = :topic WHERE conversation_key = :key AND seq = :seq;
 
 -- name: opening_message
 SELECT seq FROM messages WHERE conversation_key = :key AND role = 'user' ORDER BY seq LIMIT 1;
 
 -- name: unplace_messages
--- What people did by hand stays: messages that were moved, and those of topics that were merged into others.
-DELETE FROM topic_messages WHERE by_hand = 0
-AND topic_key NOT IN (SELECT key FROM topics WHERE merged_into IS NOT NULL)
-AND conversation_key IN (
-    SELECT key FROM conversations
-    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
-);
-
--- name: unplace_all_messages
--- system: see rewind_everything
-DELETE FROM topic_messages WHERE by_hand = 0
-AND topic_key NOT IN (SELECT key FROM topics WHERE merged_into IS NOT NULL);
+-- system: placements of conversations whose messages are placed from the beginning
+DELETE FROM topic_messages WHERE conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
 
 -- name: delete_plain_topics
--- Those that nobody named, tagged, pinned, weighed, split off or merged.
-DELETE FROM topics WHERE by_hand = 0 AND named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL
-AND deletions = 0 AND merged_into IS NULL
-AND NOT EXISTS (SELECT 1 FROM topics o WHERE o.merged_into = topics.key)
-AND NOT EXISTS (SELECT 1 FROM topic_messages o WHERE o.topic_key = topics.key)
-AND conversation_key IN (
-    SELECT key FROM conversations
-    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
-);
-
--- name: delete_all_plain_topics
--- system: see rewind_everything
-DELETE FROM topics WHERE by_hand = 0 AND named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL
-AND deletions = 0 AND merged_into IS NULL
-AND NOT EXISTS (SELECT 1 FROM topics o WHERE o.merged_into = topics.key)
-AND NOT EXISTS (SELECT 1 FROM topic_messages o WHERE o.topic_key = topics.key);
+-- system: see unplace_messages; what people named, tagged, pinned or weighed waits for its first message
+DELETE FROM topics WHERE named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL AND deletions = 0
+AND conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
 
 -- name: reset_topics
-UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, sums = NULL,
-    embedder_key = NULL, summary = NULL, summary_seq = 0, archived = 0,
-    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key)
-WHERE conversation_key IN (
-    SELECT key FROM conversations
-    WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation)
-);
+-- system: see unplace_messages
+UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, messages = 0,
+    archived = 0
+WHERE conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
 
--- name: reset_all_topics
--- system: see rewind_everything
-UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, sums = NULL,
-    embedder_key = NULL, summary = NULL, summary_seq = 0, archived = 0,
-    messages = (SELECT count(*) FROM topic_messages o WHERE o.topic_key = topics.key);
+-- name: untell_topics
+-- system: centroids and summaries of conversations that are looked at from the beginning
+UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0
+WHERE conversation_key IN (SELECT key FROM conversations WHERE folded_seq = 0);
 
 -- Settings.
 
@@ -546,15 +524,19 @@ WHERE e.seq IS NULL AND c.worked_seq >= m.seq;
 
 -- name: rewind_conversations
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, topiced_seq = 0,
-    folded_seq = 0, active_topic = NULL, topic_before = NULL, topic_rested = 0, generation = generation + 1
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, folded_seq = 0,
+    topiced_seq = CASE WHEN grouped_by_hand <> 0 THEN topiced_seq ELSE 0 END,
+    active_topic = CASE WHEN grouped_by_hand <> 0 THEN active_topic END,
+    topic_before = NULL, topic_rested = 0, generation = generation + 1
 WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
 
 -- name: rewind_everything
 -- system: rebuild for all people, on the operator's word
 UPDATE conversations
-SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, topiced_seq = 0,
-    folded_seq = 0, active_topic = NULL, topic_before = NULL, topic_rested = 0, generation = generation + 1;
+SET worked_seq = 0, words_version = 0, embedded_seq = 0, embedder_key = NULL, briefed_seq = 0, folded_seq = 0,
+    topiced_seq = CASE WHEN grouped_by_hand <> 0 THEN topiced_seq ELSE 0 END,
+    active_topic = CASE WHEN grouped_by_hand <> 0 THEN active_topic END,
+    topic_before = NULL, topic_rested = 0, generation = generation + 1;
 
 -- name: delete_tokens
 DELETE FROM message_tokens WHERE message_key IN (
@@ -806,19 +788,19 @@ VALUES (:key, :id, :opened_seq, :created_at, :active_at, :active_seq, :accesses,
 RETURNING key;
 
 -- name: members_of_conversation
-SELECT seq, topic_key AS topic, by_hand FROM topic_messages WHERE conversation_key = :key ORDER BY seq;
+SELECT seq, topic_key AS topic FROM topic_messages WHERE conversation_key = :key ORDER BY seq;
 
 -- name: copy_member
-INSERT INTO topic_messages (conversation_key, seq, topic_key, by_hand) VALUES (:key, :seq, :topic, :by_hand);
+INSERT INTO topic_messages (conversation_key, seq, topic_key) VALUES (:key, :seq, :topic);
 
 -- name: feedback_of_conversation
 SELECT seq, kind, value, at AS now FROM feedback WHERE conversation_key = :key ORDER BY seq, kind;
 
 -- name: topics_standing
-SELECT topiced_seq, active_topic FROM conversations WHERE key = :key;
+SELECT topiced_seq, active_topic, grouped_by_hand FROM conversations WHERE key = :key;
 
 -- name: copy_standing
-UPDATE conversations SET topiced_seq = :placed, active_topic = :active WHERE key = :key;
+UPDATE conversations SET topiced_seq = :placed, active_topic = :active, grouped_by_hand = :by_hand WHERE key = :key;
 
 -- name: every_setting
 -- system: a backup holds everyone's settings

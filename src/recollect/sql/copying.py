@@ -41,7 +41,7 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
     key, after = there["key"], 0
     while page := texts.fill(source, source.all("page", **scope, after=after, limit=PAGE)):
         rows = [message | {"key": key} for message in page]
-        save_messages(target, rows)
+        save_messages(target, rows)  # one that is damaged stays so: it has no text
         save_entries(target, [(row, entries.encode(row["content"], row["name"])) for row in rows])
         after = page[-1]["seq"]
     for query, insert in (
@@ -67,7 +67,8 @@ def _copy_topics(source: Transaction, target: Transaction, old: int, new: int) -
     members = source.all("members_of_conversation", key=old)
     target.many("copy_member", [one | {"key": new, "topic": keys[one["topic"]]} for one in members])
     target.many("put_feedback", [one | {"key": new} for one in source.all("feedback_of_conversation", key=old)])
-    standing = source.one("topics_standing", key=old) or {"topiced_seq": 0, "active_topic": None}
-    active = keys.get(standing["active_topic"] or 0)
-    target.run("copy_standing", key=new, placed=standing["topiced_seq"], active=active)
+    standing = source.one("topics_standing", key=old)
+    assert standing is not None  # noqa: S101 - we are in its conversation
+    copied = {"placed": standing["topiced_seq"], "active": keys.get(standing["active_topic"] or 0)}
+    target.run("copy_standing", key=new, **copied, by_hand=standing["grouped_by_hand"])
     target.run("recount_topics", key=new)

@@ -14,7 +14,7 @@ from recollect.core import times
 from recollect.core.drafts import to_json
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import Principal
-from recollect.core.topics import title_of
+from recollect.core.topics import grouped, title_of
 from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
 from recollect.sql.driver import Row, Transaction
@@ -94,14 +94,22 @@ class Erasing:
         """What told of messages that are gone: blocks of the archive, topics, counts."""
         self._tx.run("recount_conversation", key=key)
         thin_blocks(self._tx, key, self._texts)
-        for row in self._tx.all("thinned_topics", key=key):
-            if row["first_seq"] is not None:
-                self._thin_topic(row, deletions)
+        self._thin_topics(key, deletions)
         self._tx.run("recount_topics", key=key)
         self.counts["topics"] += self._tx.run("delete_empty_topics", key=key)
         self._tx.run("forget_active_topic", key=key)
         self._tx.run("topics_changed", key=key)
         self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
+
+    def _thin_topics(self, key: int, deletions: int) -> None:
+        """What is told of a topic tells of all that was merged into it, too."""
+        thinned = {row["key"]: row for row in self._tx.all("thinned_topics", key=key)}
+        for group in grouped(self._tx.all("topics_of", key=key)) if thinned else ():
+            if not thinned.keys().isdisjoint(group.keys):
+                self._tx.many("untell_topic", [{"key": one} for one in group.keys])
+        for row in thinned.values():
+            if row["first_seq"] is not None:
+                self._thin_topic(row, deletions)
 
     def _thin_topic(self, row: Row, deletions: int) -> None:
         opening = self._texts.fill(self._tx, self._tx.all("opening_of_topic", key=row["key"]))[0]

@@ -118,6 +118,12 @@ SELECT m.conversation_key, m.seq, CAST(p ->> 1 AS BIGINT) FROM json_array_elemen
 JOIN messages m ON m.conversation_key = :key AND m.seq = CAST(p ->> 0 AS BIGINT)
 ON CONFLICT (conversation_key, seq) DO NOTHING;
 
+-- name: topics_among
+-- :rows is a JSON array of keys of messages of a locked conversation.
+SELECT DISTINCT o.topic_key FROM messages m
+JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
+WHERE m.key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+
 -- name: members_of
 -- :rows is a JSON array of keys of topics of the conversation with this :key.
 SELECT m.*, x.content, o.topic_key FROM topic_messages o

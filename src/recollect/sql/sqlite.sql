@@ -92,6 +92,11 @@ SELECT m.conversation_key, m.seq, r.value ->> 1 FROM json_each(:rows) r
 CROSS JOIN messages m ON m.conversation_key = :key AND m.seq = r.value ->> 0 WHERE true
 ON CONFLICT (conversation_key, seq) DO NOTHING;
 
+-- name: topics_among
+-- :rows is a JSON array of keys of messages of a locked conversation.
+SELECT DISTINCT o.topic_key FROM json_each(:rows) k CROSS JOIN messages m ON m.key = k.value
+CROSS JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq;
+
 -- name: members_of
 -- :rows is a JSON array of keys of topics of the conversation with this :key.
 SELECT m.*, x.content, o.topic_key FROM json_each(:rows) t

@@ -30,7 +30,8 @@ from recollect.sql.topics import Topics
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
 NOBODY: Final = ""  # whose settings are the database's own
-BLOCKS: Final = 200  # of the archive that are looked at together
+BLOCKS: Final = 200  # of the archive that are looked at together,
+PLACES: Final = 2000  # and messages in them
 
 
 class SqlStore:
@@ -332,10 +333,8 @@ class SqlStore:
             tx.run("delete_vectors", **scope)
             tx.run("delete_briefs_of", **scope)
             tx.run("delete_entries_of_briefs", **scope)
-            tx.run("unplace_messages", **scope)
-            tx.run("delete_plain_topics", **scope)
-            tx.run("reset_topics", **scope)
             tx.run("rewind_conversations", **scope)
+            _rewind_topics(tx)
 
         await self._write(job)
 
@@ -348,10 +347,8 @@ class SqlStore:
             tx.run("delete_all_vectors")
             tx.run("delete_all_briefs")
             tx.run("delete_all_brief_entries")
-            tx.run("unplace_all_messages")
-            tx.run("delete_all_plain_topics")
-            tx.run("reset_all_topics")
             tx.run("rewind_everything")
+            _rewind_topics(tx)
 
         await self._write(job)
 
@@ -518,11 +515,34 @@ class SqlStore:
             after, count = max(unpacked), count + len(unpacked)
             damaged += [key for key, said in unpacked.items() if said is None]
         lost = int((await self._read(lambda tx: tx.one("count_lost_texts")) or {"n": 0})["n"])
+        lost += await self._count_misplaced()
         if damaged or lost:
             named = ", ".join(map(str, damaged[:10])) + (", …" if len(damaged) > 10 else "")
-            detail = f"{len(damaged)} of {count} blocks are damaged ({named}); {lost} messages have no text anywhere"
+            detail = f"{len(damaged)} of {count} blocks are damaged ({named or 'none'}); {lost} messages have no text"
             return Finding("archive", "error", detail, "recollect restore, from a backup made before")
         return Finding("archive", "ok", f"{count} blocks, each unpacks")
+
+    async def _count_misplaced(self) -> int:
+        """Messages whose text is not in the block where it should be."""
+        after, lost = 0, 0
+        while True:
+
+            def job(tx: Transaction, after: int = after) -> tuple[int, int]:
+                rows = tx.all("every_place", after=after, limit=PLACES)
+                unpacked = self._texts.unpack(tx, {row["block_key"] for row in rows})
+                missing = sum(row["message_key"] not in (unpacked.get(row["block_key"]) or {}) for row in rows)
+                return (rows[-1]["message_key"] if rows else 0), missing
+
+            after, missing = await self._read(job)
+            lost += missing
+            if not after:
+                return lost
+
+
+def _rewind_topics(tx: Transaction) -> None:
+    """Where messages are placed from the beginning, and where topics are looked at from the beginning."""
+    for query in ("unplace_messages", "delete_plain_topics", "reset_topics", "untell_topics"):
+        tx.run(query)
 
 
 _DUE: Final = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 from recollect.core import archive, times, topics
-from recollect.core.archive import Dictionary
+from recollect.core.archive import Damaged, Dictionary
 from recollect.core.drafts import to_json
 from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Message, Principal
@@ -90,6 +91,7 @@ class Touched:
     importance: float | None
     sums: bytes | None = None
     archived: bool = False  # something of it rests in the archive
+    archived_now: int = 0  # of the messages that were placed
     changed: bool = False
     seqs: list[int] = field(default_factory=list)
 
@@ -109,7 +111,6 @@ class Placement:
 class Folded:
     """Texts on their way into the archive: a block that takes the place of the one it extends."""
 
-    topics: Sequence[int]
     extended: int | None  # the block that goes
     said: Mapping[int, str]  # all of the new block, by the keys of the messages
     fresh: Sequence[int]  # of them, those whose text is not archived yet
@@ -269,6 +270,7 @@ class Topics:
             importance=one.importance,
             embedder=before.embedder,
             sums=one.sums,
+            archived=one.archived_now,
         )
         return key
 
@@ -297,7 +299,9 @@ class Topics:
 
         def job(tx: Transaction) -> Dictionary:
             newest = (tx.one("archive_size", person=principal.person) or {}).get("dictionary")
-            return archive.shipped() if newest is None else self._texts.dictionary(tx, newest)
+            with suppress(KeyError, Damaged):
+                return archive.shipped() if newest is None else self._texts.dictionary(tx, newest)
+            return archive.shipped()
 
         return await self._read(job)
 
@@ -316,8 +320,8 @@ class Topics:
             tx.run("delete_texts", rows=fresh)
             if folded.extended is not None:
                 tx.run("delete_block", key=folded.extended)
-            for topic in folded.topics:
-                tx.run("recount_topic", key=topic)
+            for row in tx.all("topics_among", rows=fresh):  # where they belong by now
+                tx.run("recount_topic", key=row["topic_key"])
             tx.run("extend_topic", key=root, block=block)
             return block
 
@@ -445,8 +449,7 @@ class Topics:
             if target.root["key"] == other.root["key"]:
                 raise InvalidInput("same_topic", "These are one topic already.")
             tx.run("merge_topic", key=other.root["key"], into=target.root["key"], now=times.to_micros(now))
-            tx.run("stale_topic", key=target.root["key"])
-            tx.run("topics_changed", key=standing.key)
+            _regrouped(tx, standing, (target, other))
             return find_topic(tx, principal, into)
 
         return await self._write(job)
@@ -460,9 +463,7 @@ class Topics:
             if own["merged_into"] is None:
                 raise Conflict("not_merged", "This topic was not merged into another.")
             tx.run("merge_topic", key=own["key"], into=None, now=None)
-            for key in (own["key"], own["merged_into"]):
-                tx.run("stale_topic", key=key)
-            tx.run("topics_changed", key=standing.key)
+            _regrouped(tx, standing, (group,))
             return find_topic(tx, principal, id)
 
         return await self._write(job)
@@ -483,7 +484,7 @@ class Topics:
                 raise InvalidInput("nothing_left", "All of the topic's messages would leave it.")
             self._texts.fill(tx, chosen)
             first = next((row for row in chosen if row["role"] == "user"), chosen[0])
-            new_id = topic_id(principal.person, standing.conversation, f"{first['id']}\0{id}\0{times.to_micros(now)}")
+            new_id = topic_id(principal.person, standing.conversation, f"{first['id']}\0{id}\0{standing.version}")
             opened = {"opened": first["seq"], "at": first["at"], "by_hand": 1}
             named = topics.title_of(first["content"]) if title is None else title
             made = tx.one("insert_topic", key=standing.key, id=new_id, title=named, **opened)
@@ -491,13 +492,11 @@ class Topics:
             if title is not None:
                 tx.run("retitle_topic", key=made["key"], title=title, named=1)
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
-            for row in group.rows:
-                tx.run("thin_topic", key=row["key"], opened=row["opened_seq"], deletions=0)
             for key in (*group.keys, made["key"]):
-                tx.run("freshen_topic", key=key)
+                tx.run("freshen_topic", key=key, now=times.to_micros(now))
             tx.run("enter_topic", key=standing.key, topic=made["key"])
             tx.run("recount_topics", key=standing.key)
-            tx.run("topics_changed", key=standing.key)
+            _regrouped(tx, standing, (group,))
             return find_topic(tx, principal, new_id)
 
         return await self._write(job)
@@ -552,6 +551,13 @@ def find_topic(tx: Transaction, principal: Principal, id: str, *, lock: bool = F
     if standing is None or group is None:
         raise no_topic(id)
     return standing, group
+
+
+def _regrouped(tx: Transaction, standing: Standing, groups: Sequence[Group]) -> None:
+    """By hand: what is told of these topics, and their centroids, are made anew; and the grouping stays."""
+    tx.many("untell_topic", [{"key": key} for group in groups for key in group.keys])
+    tx.run("grouped_by_hand", key=standing.key)
+    tx.run("topics_changed", key=standing.key)
 
 
 def _knows(tx: Transaction, principal: Principal, dictionary: int) -> bool:

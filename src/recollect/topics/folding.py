@@ -132,7 +132,7 @@ class FoldTopics:
             fresh = {row["key"]: row["content"] for row in some.rows}
             said = (before or {}) | fresh
             body = await asyncio.to_thread(pack, said, dictionary)
-            folded = Folded(group.keys, block if before else None, said, list(fresh), body, dictionary.id)
+            folded = Folded(block if before else None, said, list(fresh), body, dictionary.id)
             saved = await self._store.topics.save_folded(principal, standing, folded, group.root["key"])
             if saved is None:
                 raise Interrupted  # something was erased meanwhile: the next look sees what is there then

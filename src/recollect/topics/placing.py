@@ -140,15 +140,15 @@ class _Placing:
         self._now, self._dimensions = now, found.standing.dimensions
         open_now = [group for group in found.groups if group.root["key"] in centroids]
         waiting = [group for group in found.groups if group.root["key"] not in centroids]
-        self._waiting = {row["opened_seq"]: group for group in waiting for row in group.rows}
+        self._waiting = {group.root["opened_seq"]: group for group in waiting}
         self._kept: dict[int, Group] = {}
         self._topics = [_known(group) for group in open_now]
-        self._by_key = {key: place for place, group in enumerate(open_now) for key in group.keys}
+        by_key = {key: place for place, group in enumerate(open_now) for key in group.keys}
         self._gone: list[tuple[int, Touched]] = []
         standing = found.standing
-        active = self._by_key.get(standing.active or 0)
+        active = by_key.get(standing.active or 0)
         is_plain = active is not None and active == len(open_now) - 1 and _is_plain(open_now[active])
-        before = self._by_key.get(standing.before or 0) if is_plain else None
+        before = by_key.get(standing.before or 0) if is_plain else None
         shape = (0, self._dimensions)
         sums = (
             np.stack([centroids[group.root["key"]] for group in open_now]) if open_now else np.zeros(shape, np.float32)
@@ -166,14 +166,17 @@ class _Placing:
             into = self._topics[placed.topic]
             into.seqs += none.seqs
             into.accesses += 1
+            into.archived_now += none.archived_now
+            if none.importance is not None:
+                into.importance = max(none.importance, into.importance or 0.0)
             if none.key is not None:
                 self._gone.append((none.key, into))
-            self._by_key = {key: place for key, place in self._by_key.items() if place < len(self._topics)}
             before = None
         if placed.opened:
             self._topics.append(self._opened(row))
         topic = self._topics[placed.topic]
         topic.seqs.append(row["seq"])
+        topic.archived_now += row["archived"]
         topic.active_at = max(topic.active_at, min(row["at"], self._now))
         topic.active_seq = row["seq"]
         if row["role"] == "user":
@@ -188,13 +191,8 @@ class _Placing:
     def _placed(self, row: Row) -> Placed:
         said = {"role": row["role"], "at": row["at"]}
         vector, waiting = _vector(row, self._dimensions), self._waiting.pop(row["seq"], None)
-        known = row["topic_key"] if waiting is None else waiting.root["key"]
-        own = None if known is None else self._by_key.get(known)
-        if own is not None:  # by hand
-            return self._matcher.put(own, vector, **said)
         if waiting is not None:  # it opened a topic that people did something with
             placed = self._matcher.put(None, vector, **said)
-            self._by_key |= dict.fromkeys(waiting.keys, placed.topic)
             self._kept[placed.topic] = waiting
             return placed
         return self._matcher.place(vector, words=_words(row), **said)

@@ -73,7 +73,6 @@ CREATE TABLE topic_messages (
     conversation_key BIGINT NOT NULL,
     seq              BIGINT NOT NULL,
     topic_key        BIGINT NOT NULL REFERENCES topics (key) ON DELETE CASCADE,
-    by_hand          BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (conversation_key, seq),
     FOREIGN KEY (conversation_key, seq) REFERENCES messages (conversation_key, seq) ON DELETE CASCADE
 );
@@ -94,6 +93,7 @@ ALTER TABLE conversations ADD COLUMN folded_seq BIGINT NOT NULL DEFAULT 0;     -
 ALTER TABLE conversations ADD COLUMN active_topic BIGINT;
 ALTER TABLE conversations ADD COLUMN topic_before BIGINT;     -- the active one before, while a new one has no reply yet
 ALTER TABLE conversations ADD COLUMN topic_rested BIGINT NOT NULL DEFAULT 0;    -- whether the talk had rested then
+ALTER TABLE conversations ADD COLUMN grouped_by_hand BIGINT NOT NULL DEFAULT 0;  -- people merged or split topics here
 ALTER TABLE conversations ADD COLUMN topics_version BIGINT NOT NULL DEFAULT 0;  -- grows when topics change otherwise
 CREATE INDEX conversations_untopiced ON conversations (key) WHERE topiced_seq < embedded_seq;
 CREATE INDEX conversations_unfolded ON conversations (key) WHERE folded_seq < topiced_seq;

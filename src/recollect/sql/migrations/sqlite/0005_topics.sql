@@ -74,7 +74,6 @@ CREATE TABLE topic_messages (
     conversation_key INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
     topic_key        INTEGER NOT NULL REFERENCES topics (key) ON DELETE CASCADE,
-    by_hand          INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (conversation_key, seq),
     FOREIGN KEY (conversation_key, seq) REFERENCES messages (conversation_key, seq) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -95,6 +94,7 @@ ALTER TABLE conversations ADD COLUMN folded_seq INTEGER NOT NULL DEFAULT 0;     
 ALTER TABLE conversations ADD COLUMN active_topic INTEGER;
 ALTER TABLE conversations ADD COLUMN topic_before INTEGER;     -- the active one before, while a new one has no reply yet
 ALTER TABLE conversations ADD COLUMN topic_rested INTEGER NOT NULL DEFAULT 0;    -- whether the talk had rested then
+ALTER TABLE conversations ADD COLUMN grouped_by_hand INTEGER NOT NULL DEFAULT 0;  -- people merged or split topics here
 ALTER TABLE conversations ADD COLUMN topics_version INTEGER NOT NULL DEFAULT 0;  -- grows when topics change otherwise
 CREATE INDEX conversations_untopiced ON conversations (key) WHERE topiced_seq < embedded_seq;
 CREATE INDEX conversations_unfolded ON conversations (key) WHERE folded_seq < topiced_seq;

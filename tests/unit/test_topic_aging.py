@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core import times, topics
+from recollect.core import archive, times, topics
 from recollect.core.narrative import Statement
 from recollect.core.topics import FAINT, IMPORTANCE, LEAST, Aging, Group, Topic, decay_curve, grouped, priority
 
@@ -19,7 +19,9 @@ NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 CROSSING = math.log2(20)  # half-lives from 1.0 to 0.05
 TABLE = [(range(5), 1, "short"), (range(5, 10), 2, "medium"), (range(10, 15), 4, "long"), (range(15, 20), 8, "long"),
          (range(20, 25), 16, "long"), (range(25, 60), 30, "long")]  # fmt: skip
-ROWS = [pytest.param(accesses, days, kind, id=f"{accesses} accesses") for some, days, kind in TABLE for accesses in some]
+ROWS = [
+    pytest.param(accesses, days, kind, id=f"{accesses} accesses") for some, days, kind in TABLE for accesses in some
+]
 
 
 def row(key: int, **values: Any) -> dict[str, Any]:
@@ -182,7 +184,8 @@ def test_topics_are_grouped_under_what_they_were_merged_into() -> None:
 
 
 def test_a_chain_of_merges_is_one_topic() -> None:
-    assert keys(grouped([row(1, merged_into=2), row(2, merged_into=3), row(3), row(4, merged_into=1)])) == [[3, 1, 2, 4]]
+    rows = [row(1, merged_into=2), row(2, merged_into=3), row(3), row(4, merged_into=1)]
+    assert keys(grouped(rows)) == [[3, 1, 2, 4]]
 
 
 def test_a_topic_merged_into_one_that_is_gone_stands_by_itself() -> None:
@@ -232,14 +235,10 @@ def test_a_title_is_short_and_never_empty(text: str) -> None:
     assert title == " ".join(title.split()) or title == "…"
 
 
-moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - gets a zone
-statements = st.builds(
-    Statement,
-    st.text(),
-    st.lists(st.text(), max_size=3).map(tuple),
-    moments,
-    st.floats(allow_nan=False, allow_infinity=False),
-)
+moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+texts = st.text(st.characters(exclude_categories=("Cs",)))
+weights = st.integers(-1_000_000, 1_000_000).map(lambda n: n / 10_000)
+statements = st.builds(Statement, texts, st.lists(texts, max_size=3).map(tuple), moments, weights)
 
 
 @given(st.lists(statements, max_size=5))
@@ -247,14 +246,28 @@ def test_what_is_told_is_read_as_it_was_stored(told: list[Statement]) -> None:
     assert topics.from_stored(topics.to_stored(told)) == told
 
 
+def packed(*damaged: str) -> bytes:
+    return archive.encode(list(damaged), archive.shipped())
+
+
 @pytest.mark.parametrize(
     "text",
-    [None, "", "{", "5", "null", '"text"', "[1]", '[["a"]]', '[["a", 1, 2, 3]]', '[["a", [], "x", 1]]',
+    ["", "{", "5", "null", '"text"', "[1]", '[["a"]]', '[["a", 1, 2, 3]]', '[["a", [], "x", 1]]',
      '[["a", [], 1e400, 1]]', '[["a", [], 99999999999999999999, 1]]', '[["a", [], 1, 1, 1]]', '{"a": 1}',
      "[" * 100_000],
 )  # fmt: skip
-def test_a_damaged_summary_is_none(text: str | None) -> None:
-    assert topics.from_stored(text) == []
+def test_a_damaged_summary_is_none(text: str) -> None:
+    assert topics.from_stored(packed(text)) == []
+
+
+def test_a_summary_of_damaged_bytes_is_none() -> None:
+    whole = topics.to_stored([Statement("It was a fine day.", ("m1",), NOW, 1.0)])
+    assert topics.from_stored(None) == topics.from_stored(b"") == topics.from_stored(packed()) == []
+    for damaged in (b"x", b"\0" * 50, whole[:-1], whole[1:], whole[:5] + b"\xff" + whole[6:], whole + b"x"):
+        assert topics.from_stored(damaged) == []
+    for place in range(len(whole)):
+        found = topics.from_stored(bytes([*whole[:place], whole[place] ^ 0x5A, *whole[place + 1 :]]))
+        assert found in ([], topics.from_stored(whole))
 
 
 def test_what_is_told_of_merged_topics_stands_in_the_order_of_time() -> None:
