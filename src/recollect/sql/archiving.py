@@ -56,6 +56,10 @@ def thin_blocks(tx: Transaction, conversation: int, texts: Texts) -> None:
 def retire_dictionaries(tx: Transaction, person: str, texts: Texts) -> int:
     """Dictionaries that were learned from a message which is gone go too; their blocks are packed without them."""
     tainted = tainted_dictionaries(tx, person)
+    if tainted:
+        tx.all(
+            "lock_conversations", person=person
+        )  # whoever packs with it now is through before we look for its blocks
     for dictionary in tainted:
         for block in tx.all("blocks_by", person=person, dictionary=dictionary):
             _replace(tx, block["conversation_key"], block["key"], texts)

@@ -7,6 +7,10 @@ SELECT max(version) AS version FROM schema_migrations;
 -- name: lock_conversation
 SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = :conversation FOR UPDATE;
 
+-- name: lock_conversations
+-- All of a person's: no fold may take a dictionary that goes, and no message may go that one is learned from.
+SELECT key FROM conversations WHERE person = :person ORDER BY key FOR UPDATE;
+
 -- name: known_messages
 SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));

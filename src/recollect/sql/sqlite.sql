@@ -4,6 +4,10 @@
 -- The whole transaction holds the write lock already.
 SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = :conversation;
 
+-- name: lock_conversations
+-- The whole transaction holds the write lock already.
+SELECT key FROM conversations WHERE person = :person LIMIT 1;
+
 -- name: known_messages
 SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.id IN (SELECT value FROM json_each(:ids));

@@ -377,6 +377,7 @@ class Topics:
         """The key of the new dictionary; None if one of the messages is gone by now."""
 
         def job(tx: Transaction) -> int | None:
+            tx.all("lock_conversations", person=principal.person)
             learned = {"text_bytes": text_bytes, "now": times.to_micros(now), "body": archive.pack(body)}
             learned["learned_from"] = packed_keys(sorted(learned_from))
             row = tx.one("insert_dictionary", person=principal.person, **learned)
@@ -405,6 +406,8 @@ class Topics:
         better = [one for one in packed if len(one[2]) < len(one[0]["body"])]
 
         def job(tx: Transaction) -> int:
+            for key in sorted({row["conversation_key"] for row, _, _ in better}):
+                tx.run("lock_conversation_key", key=key)
             if not _knows(tx, principal, dictionary.id):
                 return 0
             return sum(_swap(tx, row, said, body, dictionary.id) for row, said, body in better)
@@ -567,7 +570,6 @@ def _knows(tx: Transaction, principal: Principal, dictionary: int) -> bool:
 
 def _swap(tx: Transaction, row: Row, said: Mapping[int, str], body: bytes, dictionary: int) -> bool:
     """The same texts in another block, if the old one is still as it was."""
-    tx.run("lock_conversation_key", key=row["conversation_key"])
     if not said or len(are_in(tx, said, row["key"])) != len(said):
         return False
     save_block(tx, row["conversation_key"], said, body, dictionary)
