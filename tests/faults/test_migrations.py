@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from faults import inspection
-from faults.older import write_migrations
+from faults.older import build_older, write_migrations
 from faults.processes import Victim, run_to_end
 from recollect import Memory, StoreUnavailable
 from recollect.core import entries
@@ -310,3 +310,15 @@ def test_a_failed_migration_leaves_the_old_schema_and_every_row(database: Sqlite
     driver.close()
     assert (_contents(database), database.schema()) == (before, schema)
     Memory(database.location, worker=False).close()
+
+
+def test_a_migrated_file_is_not_larger_than_what_is_in_it(tmp_path: Path) -> None:
+    """Texts left the rows of messages with schema 5; the pages that became half empty are filled anew."""
+    path = tmp_path / "memory.db"
+    build_older(path, messages=3000)
+    Memory(str(path), worker=False, embedder=FakeEmbedder()).close()
+    size = path.stat().st_size
+    with inspection.connected(path) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    assert size < 1.1 * path.stat().st_size

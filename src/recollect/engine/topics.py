@@ -101,13 +101,16 @@ class Topical(Opened):
         if conversation is not None:
             places = {place: score for place, score in places.items() if names[place[0]] == conversation}
         owners = await self._store.topics.at(self._principal, list(places))
-        held = {names[key]: await self._store.topics.all(self._principal, names[key]) for key, _ in owners}
+        shown_by: dict[int, Topic] = {}  # by the keys of topics, also of merged ones
+        for key in {key for key, _ in owners}:
+            standing, groups = await self._store.topics.all(self._principal, names[key]) or (None, [])
+            for group in groups if standing is not None else ():
+                if standing is not None and not set(group.keys).isdisjoint(owners.values()):
+                    shown_by |= dict.fromkeys(group.keys, self._shown(standing, group))
         by_topic: dict[str, tuple[Topic, float, list[tuple[int, int]]]] = {}
         for place, owner in owners.items():
-            known = held[names[place[0]]]
-            group = next((one for one in known[1] if owner in one.keys), None) if known else None
-            if known is not None and group is not None:
-                shown = self._shown(known[0], group)
+            shown = shown_by.get(owner)
+            if shown is not None:
                 before = by_topic.get(shown.id, (shown, 0.0, []))
                 score = before[1] + places[place] * (AS_WELL if before[2] else 1.0)
                 by_topic[shown.id] = (shown, score, [*before[2], place])

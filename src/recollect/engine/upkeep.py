@@ -132,7 +132,10 @@ class Upkeep(Opened):
         )
         await self._ready()
         await self._metrics.flush()  # so that nothing of the person is written after the erase
-        return await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
+        erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
+        if self._recalling is not None:
+            self._recalling.topics.forget()
+        return erased
 
     # Health
 

@@ -68,6 +68,7 @@ class Ingredients:
     liked: Callable[[int], float] = lambda _: 0.0  # how well recall liked the message at a seq, from 0 to 1
     degraded: tuple[str, ...] = ()
     shorter: Shorter = field(default_factory=dict)
+    topic: JsonObject | None = None  # the active one: its id and title
 
     @cached_property
     def ranked(self) -> list[Worthy]:
@@ -138,6 +139,7 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
             "parts": draft.parts,
             "left_out": draft.left_out,
             "brief": _version(given.brief),
+            "topic": given.topic,
         },
         degraded=given.degraded,
     )

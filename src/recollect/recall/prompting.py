@@ -63,7 +63,8 @@ class Prompting:
         remembered = self._recaller.topics.joined(principal, conversation, remembered, active)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
-        settled = (remembered, settings, budget, tokenizer)
+        topic = None if active is None else {"id": active.id, "title": active.title}
+        settled = (remembered, topic, settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
         size += ENTRY * len(remembered.entries)
         if size < INLINE_SIZE:
@@ -97,6 +98,7 @@ def _build(
     conversation: str,
     zones: Sequence[str],
     remembered: Remembered,
+    topic: JsonObject | None,
     settings: Settings,
     budget: int,
     tokenizer: Tokenizer,
@@ -114,6 +116,7 @@ def _build(
         _liked(found, conversation),
         found.degraded,
         remembered.shorter,
+        topic,
     )
     tokenizer = Remembering(tokenizer)
     return build(

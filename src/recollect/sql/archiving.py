@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 Said = Mapping[int, str]  # texts by the keys of their messages
 
 
-def pack(said: Said, dictionary: Dictionary) -> bytes:
+def pack(said: Said, dictionary: Dictionary, *, quick: bool = False) -> bytes:
     """A block of these texts, which were read back from it. Raises Damaged if they were not."""
-    body = archive.encode([packed_keys(said), *said.values()], dictionary)
+    body = archive.encode([packed_keys(said), *said.values()], dictionary, quick=quick)
     if said_in(archive.decode(body, lambda _: dictionary)) != said:
         raise Damaged("what was packed does not come out again")
     return body
@@ -57,9 +57,8 @@ def retire_dictionaries(tx: Transaction, person: str, texts: Texts) -> int:
     """Dictionaries that were learned from a message which is gone go too; their blocks are packed without them."""
     tainted = tainted_dictionaries(tx, person)
     if tainted:
-        tx.all(
-            "lock_conversations", person=person
-        )  # whoever packs with it now is through before we look for its blocks
+        # Whoever packs with one of them now is through before we look for its blocks.
+        tx.all("lock_conversations", person=person)
     for dictionary in tainted:
         for block in tx.all("blocks_by", person=person, dictionary=dictionary):
             _replace(tx, block["conversation_key"], block["key"], texts)
@@ -84,7 +83,7 @@ def tainted_dictionaries(tx: Transaction, person: str) -> list[int]:
 
 
 def _replace(tx: Transaction, conversation: int, block: int, texts: Texts) -> None:
-    """The block is packed anew, without what is gone and without a learned dictionary."""
+    """The block is packed anew, without what is gone and without a learned dictionary; quickly, for others wait."""
     said = texts.unpack(tx, [block]).get(block)
     if said is None:
         log.error("block %d of the archive is damaged and goes with what was erased", block)
@@ -92,5 +91,5 @@ def _replace(tx: Transaction, conversation: int, block: int, texts: Texts) -> No
         left = {message: said[message] for message in are_in(tx, said, block)}
         if left:
             dictionary = archive.shipped()
-            save_block(tx, conversation, left, pack(left, dictionary), dictionary.id)
+            save_block(tx, conversation, left, pack(left, dictionary, quick=True), dictionary.id)
     tx.run("delete_block", key=block)

@@ -149,7 +149,9 @@ UPDATE erasures SET pending = 0 WHERE id = :id;
 -- name: any_content_holds
 -- system: tells a piece of erased text from the same words in a message that stays; answers yes or no
 SELECT 1 AS found FROM texts WHERE content LIKE :pattern ESCAPE '\'
-UNION ALL SELECT 1 FROM conversations WHERE title LIKE :pattern ESCAPE '\' LIMIT 1;
+UNION ALL SELECT 1 FROM conversations WHERE title LIKE :pattern ESCAPE '\'
+UNION ALL SELECT 1 FROM topics WHERE named <> 0 AND title LIKE :pattern ESCAPE '\'
+UNION ALL SELECT 1 FROM topics WHERE tags LIKE :pattern ESCAPE '\' LIMIT 1;
 
 -- The archive: text that is not among the texts lies in a block.
 
@@ -184,9 +186,11 @@ LEFT JOIN archived a ON a.message_key = m.key WHERE x.message_key IS NULL AND a.
 -- system: a check of the whole archive
 SELECT message_key, block_key FROM archived WHERE message_key > :after ORDER BY message_key LIMIT :limit;
 
+-- name: newest_dictionary
+SELECT max(key) AS key FROM dictionaries WHERE person = :person;
+
 -- name: archive_size
 SELECT CAST(COALESCE(sum(b.text_bytes), 0) AS BIGINT) AS text_bytes,
-       (SELECT max(key) FROM dictionaries WHERE person = :person) AS dictionary,
        (SELECT text_bytes FROM dictionaries WHERE person = :person ORDER BY key DESC LIMIT 1) AS learned_at
 FROM conversations c JOIN blocks b ON b.conversation_key = c.key WHERE c.person = :person;
 
@@ -246,7 +250,9 @@ WHERE key = :key AND folded_seq = :after AND generation = :generation;
 
 -- name: topics_changed
 -- By hand or by an erase: what was read of them before is outdated, and the worker looks at them again.
-UPDATE conversations SET folded_seq = 0, topics_version = topics_version + 1 WHERE key = :key;
+UPDATE conversations SET topics_version = topics_version + 1,
+    folded_seq = CASE WHEN folded_seq > 0 THEN -1 ELSE folded_seq - 1 END  -- never where a look that goes on began
+WHERE key = :key;
 
 -- name: refold_crowded
 -- system: only moves cursors back, where some of many topics may have faded since
@@ -264,7 +270,7 @@ FROM conversations c WHERE c.person = :person AND c.name = :conversation;
 
 -- name: topics_of
 SELECT t.key, t.id, t.opened_seq, t.created_at, t.active_at, t.active_seq, t.accesses, t.messages, t.archived,
-       t.restored, t.cold, t.block_key, t.embedder_key, t.title, t.summary, t.summary_seq, t.by_hand, t.named, t.tags,
+       t.restored, t.cold, t.block_key, t.folded_seq, t.embedder_key, t.title, t.summary, t.summary_seq, t.by_hand, t.named, t.tags,
        t.pinned, t.importance, t.deletions, t.merged_into, t.merged_at,
        COALESCE(f.score, 0.0) AS score, COALESCE(f.praise, 0) AS praise
 FROM topics t LEFT JOIN (
@@ -343,7 +349,7 @@ UPDATE topics SET merged_into = :into, merged_at = :now WHERE key = :key;
 
 -- name: untell_topic
 -- Its centroid and summary are made anew, from its messages.
-UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0 WHERE key = :key;
+UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0, folded_seq = 0 WHERE key = :key;
 
 -- name: cool_topic
 UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
@@ -374,7 +380,7 @@ UPDATE topics SET cold = 0, accesses = accesses + 1, active_at = :now WHERE key 
 UPDATE topics SET summary = :summary, summary_seq = :through WHERE key = :key;
 
 -- name: extend_topic
-UPDATE topics SET block_key = :block WHERE key = :key;
+UPDATE topics SET block_key = :block, folded_seq = :through WHERE key = :key;
 
 -- name: recount_topics
 UPDATE topics SET
@@ -383,6 +389,9 @@ UPDATE topics SET
                 JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
                 JOIN archived a ON a.message_key = m.key WHERE o.topic_key = topics.key)
 WHERE conversation_key = :key;
+
+-- name: count_archived
+UPDATE topics SET archived = archived + :messages WHERE key = :key;
 
 -- name: recount_topic
 UPDATE topics SET
@@ -436,25 +445,28 @@ UPDATE topic_messages SET topic_key = :topic WHERE conversation_key = :key AND s
 -- name: opening_message
 SELECT seq FROM messages WHERE conversation_key = :key AND role = 'user' ORDER BY seq LIMIT 1;
 
+-- name: topics_to_rewind
+-- Conversations of a person (of everyone, for none) after a rewind; `anew` are those whose messages are placed anew.
+SELECT key, CASE WHEN topiced_seq = 0 THEN 1 ELSE 0 END AS anew FROM conversations
+WHERE (CAST(:person AS TEXT) IS NULL OR person = :person)
+AND (CAST(:conversation AS TEXT) IS NULL OR name = :conversation);
+
 -- name: unplace_messages
--- system: placements of conversations whose messages are placed from the beginning
-DELETE FROM topic_messages WHERE conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
+DELETE FROM topic_messages WHERE conversation_key = :key;
 
 -- name: delete_plain_topics
--- system: see unplace_messages; what people named, tagged, pinned or weighed waits for its first message
+-- What people named, tagged, pinned or weighed waits for its first message.
 DELETE FROM topics WHERE named = 0 AND tags = '[]' AND pinned = 0 AND importance IS NULL AND deletions = 0
-AND conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
+AND conversation_key = :key;
 
 -- name: reset_topics
--- system: see unplace_messages
 UPDATE topics SET accesses = 0, active_at = created_at, active_seq = opened_seq, restored = 0, cold = 0, messages = 0,
     archived = 0
-WHERE conversation_key IN (SELECT key FROM conversations WHERE topiced_seq = 0);
+WHERE conversation_key = :key;
 
 -- name: untell_topics
--- system: centroids and summaries of conversations that are looked at from the beginning
-UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0
-WHERE conversation_key IN (SELECT key FROM conversations WHERE folded_seq = 0);
+UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0, folded_seq = 0
+WHERE conversation_key = :key;
 
 -- Settings.
 

@@ -33,8 +33,8 @@ _TRIES: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
 _READING: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 VACUUMED: Final = (
-    "entries", "vectors", "recalls", "message_tokens", "brief_entries", "briefs", "messages", "conversations",
-    "settings",
+    "entries", "vectors", "recalls", "message_tokens", "brief_entries", "briefs", "feedback", "topic_messages",
+    "topics", "archived", "blocks", "dictionaries", "texts", "messages", "conversations", "settings",
 )  # fmt: skip
 _WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
 

@@ -9,7 +9,7 @@ SELECT key, zone, last_seq FROM conversations WHERE person = :person AND name = 
 
 -- name: lock_conversations
 -- All of a person's: no fold may take a dictionary that goes, and no message may go that one is learned from.
-SELECT key FROM conversations WHERE person = :person ORDER BY key FOR UPDATE;
+SELECT key FROM conversations WHERE person = :person ORDER BY name FOR UPDATE;
 
 -- name: known_messages
 SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
@@ -105,9 +105,9 @@ ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key;
 SELECT count(*) AS n FROM messages
 WHERE key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
 
--- name: count_texts
+-- name: texts_of
 -- :rows is a JSON array of keys of messages of a locked conversation.
-SELECT count(*) AS n FROM texts
+SELECT message_key, content FROM texts
 WHERE message_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
 
 -- name: delete_texts
@@ -124,9 +124,10 @@ ON CONFLICT (conversation_key, seq) DO NOTHING;
 
 -- name: topics_among
 -- :rows is a JSON array of keys of messages of a locked conversation.
-SELECT DISTINCT o.topic_key FROM messages m
+SELECT o.topic_key, count(*) AS messages FROM messages m
 JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
-WHERE m.key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)));
+WHERE m.key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)))
+GROUP BY o.topic_key;
 
 -- name: members_of
 -- :rows is a JSON array of keys of topics of the conversation with this :key.
@@ -142,7 +143,7 @@ ORDER BY m.seq;
 SELECT m.*, x.content, o.topic_key FROM topic_messages o
 JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
 JOIN texts x ON x.message_key = m.key
-WHERE o.conversation_key = :key
+WHERE o.conversation_key = :key AND o.seq > :after
   AND o.topic_key = ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(CAST(:rows AS jsonb)) AS BIGINT)))
 ORDER BY m.seq;
 
@@ -161,6 +162,6 @@ ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 -- system: the size of our tables
 SELECT CAST(COALESCE(sum(pg_total_relation_size(CAST(name AS regclass))), 0) AS BIGINT) AS bytes
 FROM unnest(ARRAY[
-    'conversations', 'messages', 'texts', 'blocks', 'archived', 'dictionaries', 'topics', 'topic_messages',
-    'message_tokens', 'entries', 'vectors', 'recalls'
+    'conversations', 'messages', 'texts', 'blocks', 'archived', 'dictionaries', 'topics', 'topic_messages', 'feedback',
+    'message_tokens', 'entries', 'vectors', 'briefs', 'brief_entries', 'recalls'
 ]) AS name;

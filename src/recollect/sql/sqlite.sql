@@ -81,9 +81,9 @@ ON CONFLICT (message_key) DO UPDATE SET block_key = excluded.block_key;
 -- :rows is a JSON array of keys of messages of a person.
 SELECT count(*) AS n FROM json_each(:rows) k CROSS JOIN messages m ON m.key = k.value;
 
--- name: count_texts
+-- name: texts_of
 -- :rows is a JSON array of keys of messages of a locked conversation.
-SELECT count(*) AS n FROM texts WHERE message_key IN (SELECT value FROM json_each(:rows));
+SELECT message_key, content FROM texts WHERE message_key IN (SELECT value FROM json_each(:rows));
 
 -- name: delete_texts
 -- :rows is a JSON array of keys of messages of a locked conversation.
@@ -98,8 +98,8 @@ ON CONFLICT (conversation_key, seq) DO NOTHING;
 
 -- name: topics_among
 -- :rows is a JSON array of keys of messages of a locked conversation.
-SELECT DISTINCT o.topic_key FROM json_each(:rows) k CROSS JOIN messages m ON m.key = k.value
-CROSS JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq;
+SELECT o.topic_key, count(*) AS messages FROM json_each(:rows) k CROSS JOIN messages m ON m.key = k.value
+CROSS JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq GROUP BY o.topic_key;
 
 -- name: members_of
 -- :rows is a JSON array of keys of topics of the conversation with this :key.
@@ -112,7 +112,7 @@ ORDER BY m.seq;
 -- name: hot_members
 -- :rows is a JSON array of keys of topics of the conversation with this :key. Those whose text is not archived.
 SELECT m.*, x.content, o.topic_key FROM json_each(:rows) t
-CROSS JOIN topic_messages o ON o.topic_key = t.value
+CROSS JOIN topic_messages o ON o.topic_key = t.value AND o.seq > :after
 CROSS JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq AND m.conversation_key = :key
 CROSS JOIN texts x ON x.message_key = m.key
 ORDER BY m.seq;

@@ -217,7 +217,9 @@ class SqlStore:
             )  # fmt: skip
             return erasing.counts, erasing.samples
 
-        return await self._write(job)
+        erased = await self._write(job)
+        self._texts.forget()
+        return erased
 
     async def pending_erasures(self) -> list[str]:
         return [row["id"] for row in await self._read(lambda tx: tx.all("pending_erasures"))]
@@ -334,7 +336,7 @@ class SqlStore:
             tx.run("delete_briefs_of", **scope)
             tx.run("delete_entries_of_briefs", **scope)
             tx.run("rewind_conversations", **scope)
-            _rewind_topics(tx)
+            _rewind_topics(tx, **scope)
 
         await self._write(job)
 
@@ -348,7 +350,7 @@ class SqlStore:
             tx.run("delete_all_briefs")
             tx.run("delete_all_brief_entries")
             tx.run("rewind_everything")
-            _rewind_topics(tx)
+            _rewind_topics(tx, person=None, conversation=None)
 
         await self._write(job)
 
@@ -478,6 +480,7 @@ class SqlStore:
     async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
         saved = None if save_to is None else str(save_to)
         await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now), saved))
+        self._texts.forget()  # other dictionaries may have the same keys now
         # Other messages may have taken the places of those that recall has in memory, here and in other processes.
         epoch = {"person": NOBODY, "name": "epoch", "value": uuid.uuid4().hex, "now": times.to_micros(now)}
         await self._write(lambda tx: tx.run("put_setting", **epoch))
@@ -539,10 +542,14 @@ class SqlStore:
                 return lost
 
 
-def _rewind_topics(tx: Transaction) -> None:
-    """Where messages are placed from the beginning, and where topics are looked at from the beginning."""
-    for query in ("unplace_messages", "delete_plain_topics", "reset_topics", "untell_topics"):
-        tx.run(query)
+def _rewind_topics(tx: Transaction, person: str | None, conversation: str | None) -> None:
+    """After the conversations themselves. Where people grouped topics by hand, only what is told of them goes."""
+    rows = tx.all("topics_to_rewind", person=person, conversation=conversation)
+    anew, everywhere = [{"key": row["key"]} for row in rows if row["anew"]], [{"key": row["key"]} for row in rows]
+    tx.many("unplace_messages", anew)
+    tx.many("delete_plain_topics", anew)
+    tx.many("reset_topics", anew)
+    tx.many("untell_topics", everywhere)
 
 
 _DUE: Final = {

@@ -80,8 +80,10 @@ class Texts:
         """Raises KeyError if there is none, Damaged if it is."""
         if id < archive.LEARNED:
             return archive.shipped()
-        found = self._dictionaries.get(id)
-        if found is None:
+        found = self._dictionaries.pop(id, None)
+        if found is not None:
+            self._dictionaries[id] = found  # the newest again
+        else:
             row = tx.one("get_dictionary", key=id)
             if row is None:
                 raise KeyError(id)

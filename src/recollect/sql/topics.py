@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -115,7 +115,8 @@ class Folded:
     said: Mapping[int, str]  # all of the new block, by the keys of the messages
     fresh: Sequence[int]  # of them, those whose text is not archived yet
     body: bytes
-    dictionary: int
+    dictionary: Dictionary
+    through: int  # all that the topic has up to this seq is archived then, but for the conversation's first message
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,7 @@ class Topics:
 
         def job(tx: Transaction) -> list[Row]:
             asked = {"key": standing.key, "rows": to_json(group.keys)}
-            rows = tx.all("hot_members", **asked) if hot else tx.all("members_of", **asked, after=after)
-            return self._texts.fill(tx, rows)
+            return self._texts.fill(tx, tx.all("hot_members" if hot else "members_of", **asked, after=after))
 
         return [to_message(row, standing.conversation) for row in await self._read(job)]
 
@@ -277,11 +277,15 @@ class Topics:
     # Folding
 
     async def hot(self, standing: Standing, group: Group) -> tuple[list[Row], int | None]:
-        """Its messages outside the archive, with their texts; and the first user message of the conversation."""
+        """Its messages outside the archive, with their texts; and the first user message of the conversation.
+
+        What has been folded up to a place is not looked at again; that first message alone may still be among it.
+        """
 
         def job(tx: Transaction) -> tuple[list[Row], int | None]:
             first = tx.one("opening_message", key=standing.key) or {"seq": None}
-            return tx.all("hot_members", key=standing.key, rows=to_json(group.keys)), first["seq"]
+            asked = {"key": standing.key, "rows": to_json(group.keys), "after": group.root["folded_seq"]}
+            return tx.all("hot_members", **asked), first["seq"]
 
         return await self._read(job)
 
@@ -298,7 +302,7 @@ class Topics:
         """The one that packs best for the person: the newest they have, or the shipped one."""
 
         def job(tx: Transaction) -> Dictionary:
-            newest = (tx.one("archive_size", person=principal.person) or {}).get("dictionary")
+            newest = (tx.one("newest_dictionary", person=principal.person) or {}).get("key")
             with suppress(KeyError, Damaged):
                 return archive.shipped() if newest is None else self._texts.dictionary(tx, newest)
             return archive.shipped()
@@ -311,30 +315,33 @@ class Topics:
         def job(tx: Transaction) -> int | None:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
             fresh, old = to_json(folded.fresh), [key for key in folded.said if key not in set(folded.fresh)]
-            there = tx.one("count_texts", rows=fresh) or {"n": 0}
-            if there["n"] != len(folded.fresh) or not _knows(tx, principal, folded.dictionary):
+            there = {row["message_key"]: row["content"] for row in tx.all("texts_of", rows=fresh)}
+            if there != {key: folded.said[key] for key in folded.fresh} or not self._knows(tx, folded.dictionary):
                 return None
             if folded.extended is not None and are_in(tx, old, folded.extended) != old:
                 return None
-            block = save_block(tx, standing.key, folded.said, folded.body, folded.dictionary)
+            block = save_block(tx, standing.key, folded.said, folded.body, folded.dictionary.id)
             tx.run("delete_texts", rows=fresh)
             if folded.extended is not None:
                 tx.run("delete_block", key=folded.extended)
             for row in tx.all("topics_among", rows=fresh):  # where they belong by now
-                tx.run("recount_topic", key=row["topic_key"])
-            tx.run("extend_topic", key=root, block=block)
+                tx.run("count_archived", key=row["topic_key"], messages=row["messages"])
+            tx.run("extend_topic", key=root, block=block, through=folded.through)
             return block
 
         return await self._write(job)
 
-    async def tell(self, principal: Principal, standing: Standing, topic: int, summary: bytes, *, through: int) -> None:
-        def job(tx: Transaction) -> None:
+    async def tell(self, principal: Principal, standing: Standing, topic: int, summary: bytes, *, through: int) -> bool:
+        """Unless the topics were changed meanwhile."""
+
+        def job(tx: Transaction) -> bool:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
             now = _standing(tx, principal, standing.conversation)
-            if now is not None and now.same_rows(standing):
-                tx.run("tell_topic", key=topic, summary=summary, through=through)
+            if now is None or not now.same_rows(standing):
+                return False
+            return bool(tx.run("tell_topic", key=topic, summary=summary, through=through))
 
-        await self._write(job)
+        return await self._write(job)
 
     async def cool(self, principal: Principal, standing: Standing, groups: Sequence[Group]) -> int:
         """They leave the topics that count, unless one has become active meanwhile."""
@@ -408,7 +415,7 @@ class Topics:
         def job(tx: Transaction) -> int:
             for key in sorted({row["conversation_key"] for row, _, _ in better}):
                 tx.run("lock_conversation_key", key=key)
-            if not _knows(tx, principal, dictionary.id):
+            if not self._knows(tx, dictionary):
                 return 0
             return sum(_swap(tx, row, said, body, dictionary.id) for row, said, body in better)
 
@@ -417,6 +424,7 @@ class Topics:
 
     async def drop_unused_dictionaries(self, principal: Principal) -> None:
         def job(tx: Transaction) -> None:
+            tx.all("lock_conversations", person=principal.person)  # a fold may just be using one
             for row in tx.all("unused_dictionaries", person=principal.person):
                 tx.run("delete_dictionary", key=row["key"], person=principal.person)
 
@@ -495,6 +503,7 @@ class Topics:
             if title is not None:
                 tx.run("retitle_topic", key=made["key"], title=title, named=1)
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
+            self._retitle(tx, group, {row["seq"] for row in chosen})
             for key in (*group.keys, made["key"]):
                 tx.run("freshen_topic", key=key, now=times.to_micros(now))
             tx.run("enter_topic", key=standing.key, topic=made["key"])
@@ -503,6 +512,27 @@ class Topics:
             return find_topic(tx, principal, new_id)
 
         return await self._write(job)
+
+    def _retitle(self, tx: Transaction, group: Group, left: Collection[int]) -> None:
+        """Topics whose opening message has left them take their titles from what they have now."""
+        for row in group.rows:
+            if row["opened_seq"] in left:
+                opening = next(one for key in (row["key"], *group.keys) for one in tx.all("opening_of_topic", key=key))
+                tx.run("thin_topic", key=row["key"], opened=opening["seq"], deletions=0)
+                if not row["named"]:
+                    said = self._texts.fill(tx, [opening])[0]["content"]
+                    tx.run("retitle_topic", key=row["key"], title=topics.title_of(said), named=0)
+
+    def _knows(self, tx: Transaction, dictionary: Dictionary) -> bool:
+        """Whether a dictionary is still the one that the store has: an erase may have taken it, a restore replaced."""
+        if dictionary.id < archive.LEARNED:
+            return True
+        row = tx.one("get_dictionary", key=dictionary.id)
+        with suppress(Damaged):
+            if row is not None and archive.unpack(row["body"]) == dictionary.body:
+                return True
+        self._texts.forget()
+        return False
 
     async def feedback(
         self, principal: Principal, message: str, conversation: str | None, kind: str, value: float, *, now: datetime
@@ -561,11 +591,6 @@ def _regrouped(tx: Transaction, standing: Standing, groups: Sequence[Group]) -> 
     tx.many("untell_topic", [{"key": key} for group in groups for key in group.keys])
     tx.run("grouped_by_hand", key=standing.key)
     tx.run("topics_changed", key=standing.key)
-
-
-def _knows(tx: Transaction, principal: Principal, dictionary: int) -> bool:
-    """Whether a dictionary is still the person's: an erase may have taken it."""
-    return dictionary < archive.LEARNED or tx.one("get_dictionary", key=dictionary) is not None
 
 
 def _swap(tx: Transaction, row: Row, said: Mapping[int, str], body: bytes, dictionary: int) -> bool:

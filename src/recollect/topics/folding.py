@@ -125,14 +125,14 @@ class FoldTopics:
     ) -> int:
         """All but the last `keep` messages; the one that gives the conversation its title stays at hand, too."""
         rows, opening = await self._store.topics.hot(standing, group)
-        leaving = [row for row in rows[: len(rows) - keep] if row["seq"] != opening]
+        leaving = [row for row in rows[: max(0, len(rows) - keep)] if row["seq"] != opening]
         block: int | None = group.root["block_key"]
         for some in _portions(leaving, await self._room(standing, block)):
             before = await self._store.topics.block(standing, block) if some.extends else None
             fresh = {row["key"]: row["content"] for row in some.rows}
             said = (before or {}) | fresh
             body = await asyncio.to_thread(pack, said, dictionary)
-            folded = Folded(block if before else None, said, list(fresh), body, dictionary.id)
+            folded = Folded(block if before else None, said, list(fresh), body, dictionary, some.rows[-1]["seq"])
             saved = await self._store.topics.save_folded(principal, standing, folded, group.root["key"])
             if saved is None:
                 raise Interrupted  # something was erased meanwhile: the next look sees what is there then
@@ -161,9 +161,11 @@ class FoldTopics:
             return
         for start in range(0, len(news), TOLD_AT_ONCE):
             check()
-            statements = await self._told(news[start : start + TOLD_AT_ONCE], statements, standing, check)
-        through = news[-1].seq
-        await self._store.topics.tell(principal, standing, root["key"], to_stored(statements), through=through)
+            some = news[start : start + TOLD_AT_ONCE]
+            statements = await self._told(some, statements, standing, check)
+            summary = to_stored(statements)
+            if not await self._store.topics.tell(principal, standing, root["key"], summary, through=some[-1].seq):
+                raise Interrupted  # the next look sees what there is then
 
     async def _told(
         self, news: Sequence[Message], before: Sequence[Statement], standing: Standing, check: Callable[[], None]

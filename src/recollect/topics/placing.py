@@ -222,8 +222,8 @@ class _Placing:
         stand, sums = self._matcher.standing, self._matcher.sums
         touched = []
         for place, topic in enumerate(self._topics):
-            topic.sums = sums[place].astype(np.float16).tobytes()
             if topic.seqs or place in (stand.active, stand.before) or topic.changed:
+                topic.sums = sums[place].astype(np.float16).tobytes()
                 touched.append((place != stand.active, place))
         order = [self._topics[place] for _, place in sorted(touched)]
         before = None if stand.before is None else self._topics[stand.before]

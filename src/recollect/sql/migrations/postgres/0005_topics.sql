@@ -18,7 +18,7 @@ CREATE TABLE blocks (
     text_bytes       BIGINT NOT NULL,    -- unpacked
     body             BYTEA  NOT NULL
 );
-CREATE INDEX blocks_conversation ON blocks (conversation_key);
+CREATE INDEX blocks_conversation ON blocks (conversation_key, dictionary_key, text_bytes);
 
 CREATE TABLE archived (
     message_key BIGINT PRIMARY KEY REFERENCES messages (key) ON DELETE CASCADE,
@@ -51,6 +51,7 @@ CREATE TABLE topics (
     restored         BIGINT NOT NULL DEFAULT 0,     -- its archive is back for as long as it is the active topic
     cold             BIGINT NOT NULL DEFAULT 0,     -- it left the topics that count
     block_key        BIGINT,                        -- the block that the next fold extends
+    folded_seq       BIGINT NOT NULL DEFAULT 0,     -- archived up to here, but for the conversation's first message
     embedder_key     BIGINT,                        -- whose vectors the sums are made of
     sums             BYTEA,                          -- float16: the running centroid
     title            TEXT    NOT NULL,

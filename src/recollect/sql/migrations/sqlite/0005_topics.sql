@@ -18,7 +18,7 @@ CREATE TABLE blocks (
     text_bytes       INTEGER NOT NULL,    -- unpacked
     body             BLOB    NOT NULL
 ) STRICT;
-CREATE INDEX blocks_conversation ON blocks (conversation_key);
+CREATE INDEX blocks_conversation ON blocks (conversation_key, dictionary_key, text_bytes);
 
 CREATE TABLE archived (
     message_key INTEGER PRIMARY KEY REFERENCES messages (key) ON DELETE CASCADE,
@@ -52,6 +52,7 @@ CREATE TABLE topics (
     restored         INTEGER NOT NULL DEFAULT 0,     -- its archive is back for as long as it is the active topic
     cold             INTEGER NOT NULL DEFAULT 0,     -- it left the topics that count
     block_key        INTEGER,                        -- the block that the next fold extends
+    folded_seq       INTEGER NOT NULL DEFAULT 0,     -- archived up to here, but for the conversation's first message
     embedder_key     INTEGER,                        -- whose vectors the sums are made of
     sums             BLOB,                           -- float16: the running centroid
     title            TEXT    NOT NULL,
