@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from recollect import Memory
 from recollect.core.topics import Topic
 from recollect.settings import Settings
@@ -63,3 +65,9 @@ def topic_of(memory: Memory, marker: int, *, to: str = "trip") -> Topic:
     """The topic that a marker opened."""
     (found,) = [one for one in memory.topics(to) if one.title.startswith(f"#{marker} ")]
     return found
+
+
+def enough_on_sqlite(location: str, full_count: bool) -> None:
+    """What the database has no part in runs on the other one in the long lane alone."""
+    if location.startswith("postgresql") and not full_count:
+        pytest.skip("in the long lane")

@@ -27,6 +27,7 @@ from recollect.settings import Settings
 from recollect.sql.postgres import VACUUMED
 from recollect.testing import FakeClock, FakeEmbedder
 from tables import ask
+from talks import enough_on_sqlite
 
 Open = Callable[..., Memory]
 on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
@@ -92,12 +93,6 @@ def wrong_counts(location: str) -> list[tuple[Any, ...]]:
     )
 
 
-def enough_on_sqlite(location: str, full_count: bool) -> None:
-    """What the database has no part in runs on the other one in the long lane alone."""
-    if location.startswith("postgresql") and not full_count:
-        pytest.skip("in the long lane")
-
-
 # Any text.
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)  # lone surrogates and NUL too
@@ -138,7 +133,10 @@ def test_any_text_comes_back_from_the_archive_as_it_was_stored(shared: tuple[Mem
     archived(where)
 
 
-def test_the_largest_messages_come_back_from_the_archive_as_they_were(open_memory: Open, location: str) -> None:
+def test_the_largest_messages_come_back_from_the_archive_as_they_were(
+    open_memory: Open, location: str, full_count: bool
+) -> None:
+    enough_on_sqlite(location, full_count)
     memory = open_memory(settings=folding())
     dice, long = random.Random(1), (" ".join(prose()) * 4).encode()[: 1 << 20].decode(errors="ignore")
     noise = "".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(30_000))
@@ -217,7 +215,10 @@ def damaged_in_some_way(body: bytes, dice: random.Random) -> bytes:
     return found
 
 
-def test_each_of_hundreds_of_damaged_blocks_costs_its_own_messages_alone(open_memory: Open, location: str) -> None:
+def test_each_of_hundreds_of_damaged_blocks_costs_its_own_messages_alone(
+    open_memory: Open, location: str, full_count: bool
+) -> None:
+    enough_on_sqlite(location, full_count)
     with open_memory(settings=folding()) as memory:
         before, whole = many_blocks(memory), bodies(location)
     assert len(whole) == 30
@@ -589,8 +590,11 @@ def sizes(location: str) -> tuple[int, int]:
     return sum(map(len, found)), sum(map(len, plain))
 
 
-def test_dictionaries_are_learned_from_an_archive_that_grows(open_memory: Open, location: str) -> None:
+def test_dictionaries_are_learned_from_an_archive_that_grows(
+    open_memory: Open, location: str, full_count: bool
+) -> None:
     """At 64 KiB and again at four times that; each makes blocks smaller, and those before it stay readable."""
+    enough_on_sqlite(location, full_count)
     memory, source = open_memory(settings=folding()), prose()
     added = {"a": say(memory, "a", of_bytes(60_000, source))}
     fold(memory)
@@ -702,8 +706,9 @@ def test_what_happens_while_a_topic_folds_leaves_texts_and_counts_right(
 @pytest.mark.parametrize("place", [TRAINING, REPACKING])
 @pytest.mark.parametrize("scope", ["message", "person"])
 def test_what_is_erased_while_a_dictionary_is_learned_is_not_in_it(
-    open_memory: Open, location: str, monkeypatch: pytest.MonkeyPatch, place: str, scope: str
+    open_memory: Open, location: str, monkeypatch: pytest.MonkeyPatch, place: str, scope: str, full_count: bool
 ) -> None:
+    enough_on_sqlite(location, full_count)
     memory, other = (open_memory(settings=folding()) for _ in range(2))
     texts = of_bytes(60_000, prose())
     say(memory, "trip", [*texts[:50], *(f"{CANARY} {text}" for text in texts[50:90]), *texts[90:]])
@@ -882,8 +887,11 @@ def test_a_rebuild_leaves_the_archive_and_counts_it_right(open_memory: Open, loc
     assert all(one.state == "ok" for one in memory.check())
 
 
-def test_a_restore_that_brings_keys_of_dictionaries_back_loses_nothing(open_memory: Open, tmp_path: Path) -> None:
+def test_a_restore_that_brings_keys_of_dictionaries_back_loses_nothing(
+    open_memory: Open, location: str, tmp_path: Path, full_count: bool
+) -> None:
     """On SQLite the next dictionary may then have the key of one that is still in memory."""
+    enough_on_sqlite(location, full_count)
     memory, source = open_memory(settings=folding()), prose()
     say(memory, "a", of_bytes(50_000, source))
     fold(memory)

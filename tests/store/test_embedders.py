@@ -92,13 +92,13 @@ def test_an_embedder_that_gives_up_in_its_own_way_does_not_end_the_worker(
 def test_what_is_begun_when_the_time_of_a_drain_is_up_is_finished_and_kept(location: str, open_memory: Open) -> None:
     class Slow(FakeEmbedder):
         async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(2.0)
             return await super().embed(texts)
 
     slow = Slow(16)
     memory = open_memory(embedder=slow)
     memory.add("trip", "user", "hello")
-    assert not memory.drain(timeout=0.2).complete
+    assert not memory.drain(timeout=0.6).complete
     assert len(slow.calls) == len(stored_vectors(location)) == 1
 
 

@@ -18,7 +18,7 @@ from recollect.core.models import Message
 from recollect.core.topics import Topic, from_stored
 from recollect.testing import FakeClock
 from tables import ask
-from talks import Directions, Open, chat, opened, say, topic_of
+from talks import Directions, Open, chat, enough_on_sqlite, opened, say, topic_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 FAINT = 0.05
@@ -76,8 +76,11 @@ def consolidated(open_memory: Open) -> Memory:
     return memory
 
 
-def test_a_topic_leaves_on_the_day_of_the_documents_table(open_memory: Open, clock: FakeClock) -> None:
+def test_a_topic_leaves_on_the_day_of_the_documents_table(
+    open_memory: Open, location: str, clock: FakeClock, full_count: bool
+) -> None:
     """One look a day: the first one after 4.32 half-lives, and none before."""
+    enough_on_sqlite(location, full_count)
     memory = consolidated(open_memory)
     left: dict[str, int] = {}
     for day in range(1, 132):
