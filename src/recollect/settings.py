@@ -69,8 +69,8 @@ class Settings(BaseModel):
         le=1,
         description="similarity from which a message joins a topic; none: as measured for the embedder",
     )
-    base_half_life_seconds: float = Field(86_400, gt=0, le=1e9, description="half-life of a new topic")
-    max_half_life_seconds: float = Field(2_592_000, gt=0, le=1e9, description="longest half-life")
+    base_half_life_seconds: float = Field(86_400, ge=1, le=1e9, description="half-life of a new topic")
+    max_half_life_seconds: float = Field(2_592_000, ge=1, le=1e9, description="longest half-life")
     access_threshold_for_lt: int = Field(5, ge=1, le=10_000, description="accesses that double the half-life")
     max_messages_per_topic: int = Field(12, ge=1, le=1_000_000, description="messages before older ones are archived")
     recent_message_keep: int = Field(4, ge=0, le=1_000_000, description="messages that are then kept")

@@ -284,7 +284,7 @@ class Memory:
         return self._wait(self._engine.archive_topic(topic))
 
     def restore_topic(self, topic: str) -> Topic:
-        """Bring a topic back among those that count, as if it had been spoken of now."""
+        """Bring a topic back, with all its messages at hand, as if it had been spoken of now."""
         return self._wait(self._engine.restore_topic(topic))
 
     def feedback(self, message: str, value: float, *, kind: str = "thumb", conversation: str | None = None) -> None:

@@ -319,7 +319,7 @@ def test_a_topic_can_rest_and_come_back(run: Run, talk: str) -> None:
     assert "recollect worker --once" in result.stderr
     run("worker", "--once")
     assert re.search(rf"^cold +{code} +0 \+ 4 .* at rest ", run("topics", "home").stdout, re.MULTILINE)
-    assert as_json(run("topic", code, "--restore", "--json"))["state"] == "archived"
+    assert as_json(run("topic", code, "--restore", "--json"))["state"] == "warm"
 
 
 def test_merging_says_how_to_take_it_back_and_that_works_by_the_start_of_the_id(run: Run, talk: str) -> None:

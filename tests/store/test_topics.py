@@ -842,11 +842,61 @@ def test_a_topic_can_be_let_rest_and_brought_back(memory: Memory, clock: FakeClo
     memory.drain()
     assert topic_of(memory, 1).archived_messages == 3  # the conversation's first one stays
     back = memory.restore_topic(topic)
-    assert (back.state, back.priority, back.access_count) == ("archived", 1.0, accesses + 1)
-    assert back.last_active_at == clock.now()
+    assert (back.state, back.priority, back.access_count) == ("warm", 1.0, accesses + 1)
+    assert (back.last_active_at, back.active_messages) == (clock.now(), 4)
     memory.drain()
-    assert topic_of(memory, 1).state == "archived"
+    assert topic_of(memory, 1).state == "warm"
+    assert len(memory.topic_context("trip", topic=topic)) == 4
     adds_up(memory)
+
+
+def test_an_answer_to_a_topic_that_was_let_rest_opens_no_other(memory: Memory) -> None:
+    chat(memory, 1, 2)
+    say(memory, 1, "one more question of mine")
+    memory.drain()
+    topic = memory.topics("trip")[0]
+    assert memory.archive_topic(topic.id).state == "cold"
+    memory.drain()
+    memory.add("trip", "assistant", "#5 an answer about something quite different")
+    memory.drain()
+    assert [(one.id, one.state, one.messages) for one in memory.topics("trip")] == [(topic.id, "cold", 6)]
+    say(memory, 1, "and it is spoken of again")
+    memory.drain()
+    (back,) = memory.topics("trip")
+    assert (back.state, back.archived_messages, back.messages) == ("active", 0, 7)
+
+
+def test_what_is_split_off_takes_its_accesses_and_its_importance_along(memory: Memory) -> None:
+    ids = [say(memory, 1, "this again and again", importance=0.2) for _ in range(12)]
+    memory.drain()
+    (whole,) = memory.topics("trip")
+    part = memory.split_topic(whole.id, ids[2:])
+    assert (whole.access_count, part.access_count, memory.topic(whole.id).access_count) == (11, 9, 1)
+    assert (part.importance, memory.topic(whole.id).importance) == (0.2, 0.2)
+
+
+def test_what_is_said_of_the_whole_is_not_said_of_a_part_that_leaves(memory: Memory) -> None:
+    one, other = two(memory)
+    memory.tag_topic(other, ["own"])
+    merged = memory.merge_topics(one, other)
+    assert merged.tags == ("own",)
+    memory.tag_topic(one, ["whole"])
+    memory.pin_topic(one)
+    memory.weigh_topic(one, 0.2)
+    part = memory.unmerge_topic(other)
+    assert (part.tags, part.pinned, part.importance) == (("own",), False, 1.0)
+
+
+def test_half_lives_below_a_second_are_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidInput):
+        memory.change_settings(base_half_life_seconds=1e-9)
+
+
+@pytest.mark.parametrize("title", ["", "  \n "])
+def test_a_title_says_something(memory: Memory, title: str) -> None:
+    one, _ = two(memory)
+    with pytest.raises(InvalidInput):
+        memory.rename_topic(one, title)
 
 
 def test_a_topic_that_rests_is_back_when_it_is_spoken_of(memory: Memory) -> None:
@@ -1217,10 +1267,12 @@ def test_an_erased_topic_leaves_nothing_in_the_archive(open_memory: Open, locati
     if merged:
         say(memory, 3)
         memory.drain()
-        memory.merge_topics(topic_of(memory, 3).id, one.id)
+        whole = memory.merge_topics(topic_of(memory, 3).id, one.id).id
         memory.drain()
+        with pytest.raises(Conflict, match=whole):  # a part of something larger
+            memory.erase(topic=one.id)
     before = rows(location)
-    receipt = memory.erase(topic=one.id)
+    receipt = memory.erase(topic=whole if merged else one.id)
     after = rows(location)
     assert {name: receipt.counts[name] for name in COUNTED} == {name: before[name] - after[name] for name in COUNTED}
     memory.drain()

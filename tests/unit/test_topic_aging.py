@@ -166,9 +166,9 @@ def test_a_topic_has_one_of_four_states(values: dict[str, Any], active: int | No
     assert topic.active_messages + topic.archived_messages == topic.messages
 
 
-def test_a_topic_that_came_back_has_all_at_hand_only_while_it_is_active() -> None:
-    back = row(1, messages=9, archived=5, restored=1)
-    assert [one.archived_messages for active in (1, None) for one in shown(back, active=active)] == [0, 5]
+def test_a_topic_that_came_back_has_all_at_hand() -> None:
+    back, gone = row(1, messages=9, archived=5, restored=1), row(2, messages=9, archived=5)
+    assert [one.archived_messages for active in (1, None) for one in shown(back, gone, active=active)] == [0, 5, 0, 5]
 
 
 # Merges
@@ -207,7 +207,7 @@ def test_a_merged_topic_has_what_its_parts_have() -> None:
         now=NOW + DAY,
     )
     assert (topic.access_count, topic.messages, topic.archived_messages, topic.half_life_days) == (5, 9, 2, 2.0)
-    assert (topic.tags, topic.pinned, topic.importance) == (("a", "b", "c"), True, 0.3)
+    assert (topic.tags, topic.pinned, topic.importance) == (("a", "b"), False, 1.0)  # said of the whole
     assert (topic.created_at, topic.last_active_at, topic.merged) == (NOW, NOW + DAY, ("t2",))
 
 

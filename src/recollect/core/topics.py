@@ -163,13 +163,12 @@ class Group:
 
     @property
     def pinned(self) -> bool:
-        return any(row["pinned"] for row in self.rows)
+        return bool(self.root["pinned"])
 
     @property
     def importance(self) -> float:
-        given = [row["importance"] for row in self.rows if row["importance"] is not None]
         score = sum(row["score"] for row in self.rows) - FEEDBACK["deleted"] * self.total("deletions")
-        return learned(max(given, default=None), score)
+        return learned(self.root["importance"], score)
 
     def priority(self, now: int, aging: Aging) -> float:
         age = timedelta(microseconds=now - self.active_at)
@@ -198,17 +197,16 @@ def to_topic(group: Group, conversation: str, *, active: int | None, now: dateti
     half_life = aging.half_life(accesses)
     last = times.from_micros(group.active_at)
     is_active, total, archived = active in group.keys, group.total("messages"), group.total("archived")
-    if is_active and root["restored"]:
+    if root["restored"]:
         archived = 0
-    state = "active" if is_active else "cold" if root["cold"] else "archived" if archived else "warm"
-    tags = dict.fromkeys(tag for row in group.rows for tag in json.loads(row["tags"]))
+    state = "cold" if root["cold"] else "active" if is_active else "archived" if archived else "warm"
     summary = narrative(group_statements(group))
     return Topic(
         id=root["id"],
         conversation=conversation,
         title=root["title"],
         summary=summary or None,
-        tags=tuple(tags),
+        tags=tuple(dict.fromkeys(json.loads(root["tags"]))),
         importance=importance,
         access_count=accesses,
         half_life_days=half_life / timedelta(days=1),

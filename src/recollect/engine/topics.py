@@ -171,7 +171,10 @@ class Topical(Opened):
 
     async def rename_topic(self, topic: str, title: str) -> Topic:
         """Give a topic a title."""
-        return await self._changed(topic, "title", title=arguments.title(title), named=1)
+        named = arguments.title(title)
+        if not named.strip():
+            raise InvalidInput("invalid_title", "A title says something.")
+        return await self._changed(topic, "title", title=named, named=1)
 
     async def weigh_topic(self, topic: str, importance: float) -> Topic:
         """How important a topic is, from 0 to 1; it fades sooner if it is less."""
@@ -184,7 +187,7 @@ class Topical(Opened):
         return await self._changed(topic, "rest")
 
     async def restore_topic(self, topic: str) -> Topic:
-        """Bring a topic back among those that count, as if it had been spoken of now."""
+        """Bring a topic back, with all its messages at hand, as if it had been spoken of now."""
         return await self._changed(topic, "spoken_of", now=times.to_micros(self._clock.now()))
 
     async def feedback(

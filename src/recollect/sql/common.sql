@@ -341,6 +341,9 @@ UPDATE topics SET tags = :tags WHERE key = :key;
 -- name: pin_topic
 UPDATE topics SET pinned = :pinned WHERE key = :key;
 
+-- name: set_accesses
+UPDATE topics SET accesses = :accesses WHERE key = :key;
+
 -- name: weigh_topic
 UPDATE topics SET importance = :importance WHERE key = :key;
 
@@ -353,10 +356,6 @@ UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq 
 
 -- name: cool_topic
 UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
-
--- name: leave_topic
--- It is not spoken of any more.
-UPDATE conversations SET active_topic = NULL, topic_before = NULL WHERE active_topic = :key;
 
 -- name: enter_topic
 -- It is spoken of, if the newest message that was placed belongs to it.
@@ -374,7 +373,7 @@ UPDATE topics SET
 WHERE key = :key;
 
 -- name: warm_topic
-UPDATE topics SET cold = 0, accesses = accesses + 1, active_at = :now WHERE key = :key;
+UPDATE topics SET cold = 0, restored = 1, accesses = accesses + 1, active_at = :now WHERE key = :key;
 
 -- name: tell_topic
 UPDATE topics SET summary = :summary, summary_seq = :through WHERE key = :key;

@@ -12,7 +12,7 @@ from typing import Final
 
 from recollect.core import times
 from recollect.core.drafts import to_json
-from recollect.core.errors import InvalidInput, NotFound
+from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Principal
 from recollect.core.topics import grouped, title_of
 from recollect.sql.archiving import retire_dictionaries, thin_blocks
@@ -79,6 +79,9 @@ class Erasing:
     def topic(self, id: str) -> None:
         """All that was said of it."""
         standing, group = find_topic(self._tx, Principal(self._person), id, lock=True)
+        if group.root["id"] != id:
+            told = f"This topic was merged into {group.root['id']}: unmerge it first, or erase that one."
+            raise Conflict("topic_merged", told)
         key = standing.key
         rows = self._tx.all("members_of", key=key, rows=to_json(group.keys), after=0)
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,13 +23,13 @@ from recollect.sql.rows import to_message
 from recollect.sql.texts import Texts, packed_keys
 
 T = TypeVar("T")
-_CHANGES: Final = {  # the query of each, and whether it is for all that was merged
-    "title": ("retitle_topic", False),
-    "tags": ("tag_topic", True),
-    "pinned": ("pin_topic", True),
-    "importance": ("weigh_topic", True),
-    "rest": ("cool_topic", False),
-    "spoken_of": ("warm_topic", False),
+_CHANGES: Final = {  # the query of each
+    "title": "retitle_topic",
+    "tags": "tag_topic",
+    "pinned": "pin_topic",
+    "importance": "weigh_topic",
+    "rest": "cool_topic",
+    "spoken_of": "warm_topic",
 }
 
 
@@ -436,14 +437,11 @@ class Topics:
     async def change(self, principal: Principal, id: str, what: str, **values: Any) -> tuple[Standing, Group]:
         """What people say of a topic: its `title`, `tags`, whether it is `pinned`, its `importance`; that it should
         `rest`, or is `spoken_of` again."""
-        query, whole = _CHANGES[what]
+        query = _CHANGES[what]
 
         def job(tx: Transaction) -> tuple[Standing, Group]:
             standing, group = find_topic(tx, principal, id, lock=True)
-            for row in group.rows if whole else [group.root]:
-                tx.run(query, key=row["key"], **values)
-            if what == "rest":
-                tx.many("leave_topic", [{"key": key} for key in group.keys])
+            tx.run(query, key=group.root["key"], **values)
             tx.run("topics_changed", key=standing.key)
             return find_topic(tx, principal, id)
 
@@ -460,6 +458,7 @@ class Topics:
             if target.root["key"] == other.root["key"]:
                 raise InvalidInput("same_topic", "These are one topic already.")
             tx.run("merge_topic", key=other.root["key"], into=target.root["key"], now=times.to_micros(now))
+            _inherit(tx, target.root, other.root)
             _regrouped(tx, standing, (target, other))
             return find_topic(tx, principal, into)
 
@@ -504,6 +503,7 @@ class Topics:
                 tx.run("retitle_topic", key=made["key"], title=title, named=1)
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
             self._retitle(tx, group, {row["seq"] for row in chosen})
+            _share(tx, group.root, made["key"], chosen)
             for key in (*group.keys, made["key"]):
                 tx.run("freshen_topic", key=key, now=times.to_micros(now))
             tx.run("enter_topic", key=standing.key, topic=made["key"])
@@ -584,6 +584,24 @@ def find_topic(tx: Transaction, principal: Principal, id: str, *, lock: bool = F
     if standing is None or group is None:
         raise no_topic(id)
     return standing, group
+
+
+def _inherit(tx: Transaction, root: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """What people said of a topic that is merged holds for the whole; the part keeps its own, for when it leaves."""
+    tags = dict.fromkeys([*json.loads(root["tags"]), *json.loads(other["tags"])])
+    tx.run("tag_topic", key=root["key"], tags=to_json(list(tags)))
+    tx.run("pin_topic", key=root["key"], pinned=int(bool(root["pinned"] or other["pinned"])))
+    given = [one["importance"] for one in (root, other) if one["importance"] is not None]
+    tx.run("weigh_topic", key=root["key"], importance=max(given, default=None))
+
+
+def _share(tx: Transaction, root: Mapping[str, Any], part: int, moved: Sequence[Row]) -> None:
+    """What is split off takes its accesses along, and its importance."""
+    users = sum(row["role"] == "user" for row in moved)
+    tx.run("set_accesses", key=part, accesses=max(0, users - 1))
+    tx.run("set_accesses", key=root["key"], accesses=max(0, root["accesses"] - users))
+    given = [row["importance"] for row in moved if row["role"] == "user" and row["importance"] is not None]
+    tx.run("weigh_topic", key=part, importance=max(given, default=root["importance"]))
 
 
 def _regrouped(tx: Transaction, standing: Standing, groups: Sequence[Group]) -> None:

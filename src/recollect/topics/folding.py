@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 BLOCK_MESSAGES: Final = 50  # of a block that is still extended
 BLOCK_BYTES: Final = 1 << 15  # about: above it a block takes tens of milliseconds to pack, and reading it longer
-SHORTER: Final = 4  # times: what a summary is, of what it tells,
+SHORTER: Final = 2  # times: what a summary is, of what it tells,
 SHORTEST: Final = 40  # but it may have so many tokens
 TOLD_AT_ONCE: Final = 60  # messages that one step of a summary takes in
 LOOK_AGAIN: Final = timedelta(hours=1)  # whether topics have faded where nothing is said
@@ -94,7 +94,7 @@ class FoldTopics:
         for group in groups:
             check()
             settings, is_cold = self._settings(), group.root["key"] in cold
-            restored = standing.is_active(group) and group.root["restored"]
+            restored = bool(group.root["restored"])
             if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
                 dictionary = dictionary or await self._store.topics.dictionary(work.principal)
                 keep = 0 if is_cold else settings.recent_message_keep

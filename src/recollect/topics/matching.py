@@ -32,6 +32,8 @@ class Rules:
     bonus: float = 0.0  # similarity that the active topic is given, since most messages go on with it,
     after_pause: float = 0.0  # and what it is given when the talk has rested
     pause: int = 30 * MINUTE
+    clear: float = math.inf  # similarity that is enough for a topic which is
+    ahead: float = 0.25  # so much more similar than any other
     least_reply: int = 6  # words of an assistant's message that tells what a topic is about; "Noted." suits any
     least_words: int = 3  # what is shorter stays with the active topic, and does not move it
     decay: float = 0.9  # what is left of a topic's sum with each message it gets
@@ -41,7 +43,7 @@ class Rules:
 
 # Tuned on the even half of LongMemEval (pooled), BEAM 100K, DialogSum and LoCoMo; nothing of them is in here.
 _CALIBRATED: Final = {
-    "all-MiniLM-L6-v2/int8": Rules(threshold=0.35, bonus=0.25, after_pause=0.05, reserve=8.0, alike=0.4),
+    "all-MiniLM-L6-v2/int8": Rules(threshold=0.35, bonus=0.25, after_pause=0.05, reserve=8.0, alike=0.4, clear=0.2),
 }
 
 
@@ -171,7 +173,14 @@ class Matcher:
         if active is not None:
             given[active] += bonus
         best = int(given.argmax())
-        return Placed(best, float(found[best])) if given[best] >= self.rules.threshold else None
+        joins = given[best] >= self.rules.threshold or self._is_clear(found, best)
+        return Placed(best, float(found[best])) if joins else None
+
+    def _is_clear(self, found: Floats, best: int) -> bool:
+        """Whether a topic is a little similar and no other nearly as much: who comes back says it in other words."""
+        others = np.delete(found, best)
+        ahead = found[best] - others.max() if len(others) else 0.0
+        return bool(found[best] >= self.rules.clear and ahead >= self.rules.ahead)
 
     def _similarities(self, unit: Floats, count: int) -> Floats:
         """Cosines between a message and topics after the common part was taken from both.

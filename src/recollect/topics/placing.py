@@ -183,8 +183,8 @@ class _Placing:
             topic.accesses += not placed.opened
             if row["importance"] is not None:
                 topic.importance = max(row["importance"], topic.importance or 0.0)
-        if placed.topic != before:
-            if before is not None:
+        if placed.topic != before or (topic.cold and row["role"] == "user"):
+            if before is not None and before != placed.topic:
                 self._topics[before].restored, self._topics[before].changed = False, True
             topic.restored, topic.cold = topic.restored or topic.archived, False
 
