@@ -5,12 +5,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+.PHONY: help demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-lexical bench-archive bench-topics docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
-	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 9 minutes)"
+	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 12 minutes)"
 	@echo "make fast       the quick tests alone (about 4 minutes)"
 	@echo "make coverage   the same, and which lines they reach (about 6 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
@@ -39,7 +39,11 @@ demo: $(VENV)/ready
 	@mkdir -p build
 	@$(BIN)/recollect demo --db build/demo.db
 
-test: lint fast kill
+# All but what measures time runs together: tests that wait for disks and processes leave room for those that compute.
+test: lint $(VENV)/ready
+	@echo "Running the tests on SQLite and on a PostgreSQL started for them; killing processes, filling disks, cutting the power …"
+	@$(PYTEST) -m "not alone" -n 4 --dist worksteal
+	@$(MAKE) --no-print-directory alone
 
 coverage: COVERAGE = --cov --cov-report=term:skip-covered
 coverage: fast
@@ -55,6 +59,9 @@ fast: $(VENV)/ready
 kill: $(VENV)/ready
 	@echo "Killing processes at random points, filling disks, cutting the power …"
 	@$(PYTEST) -m "kill and not alone" -n 3 --dist worksteal
+	@$(MAKE) --no-print-directory alone
+
+alone: $(VENV)/ready
 	@echo "Measuring what must be quick …"
 	@$(PYTEST) -m alone
 

@@ -42,3 +42,15 @@ def stored_vectors(location: str) -> dict[tuple[str, int], list[tuple[str, bytes
     for name, seq, embedder, vectors in rows:
         found.setdefault((name, seq), []).append((embedder, vectors))
     return found
+
+
+def wrong_counts(location: str) -> list[tuple[Any, ...]]:
+    """Topics that say another number of messages than there are, or of archived ones."""
+    return ask(
+        location,
+        "SELECT t.key, t.messages, count(o.seq), t.archived, count(a.message_key) FROM topics t"
+        " LEFT JOIN topic_messages o ON o.topic_key = t.key"
+        " LEFT JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq"
+        " LEFT JOIN archived a ON a.message_key = m.key GROUP BY t.key, t.messages, t.archived"
+        " HAVING t.messages <> count(o.seq) OR t.archived <> count(a.message_key)",
+    )

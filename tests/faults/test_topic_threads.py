@@ -27,7 +27,7 @@ from recollect.core.models import Message
 from recollect.core.topics import Topic
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
-from tables import ask
+from tables import ask, wrong_counts
 
 __all__ = ["dice", "times"]  # fixtures
 pytestmark = pytest.mark.kill
@@ -173,18 +173,6 @@ WORK: Final[tuple[Work, ...]] = (
     Crowd.add, Crowd.read, Crowd.add, Crowd.merge, Crowd.split, Crowd.add, Crowd.change, Crowd.drain, Crowd.erase,
     Crowd.add, Crowd.recall,
 )  # fmt: skip
-
-
-def wrong_counts(location: str) -> list[tuple[int, ...]]:
-    """Topics that say another number of messages than there are, or of archived ones."""
-    return ask(
-        location,
-        "SELECT t.key, t.messages, count(o.seq), t.archived, count(a.message_key) FROM topics t"
-        " LEFT JOIN topic_messages o ON o.topic_key = t.key"
-        " LEFT JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq"
-        " LEFT JOIN archived a ON a.message_key = m.key GROUP BY t.key, t.messages, t.archived"
-        " HAVING t.messages <> count(o.seq) OR t.archived <> count(a.message_key)",
-    )
 
 
 @pytest.mark.parametrize("many", [1, 2], ids=["one memory", "two memories"])

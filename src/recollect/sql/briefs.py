@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from recollect.core import brief, times
 from recollect.core.brief import Body, Brief, CorruptBrief
 from recollect.core.drafts import to_json
 from recollect.core.ledger import KINDS, Entry
 from recollect.core.models import JsonObject, Message, Principal
-from recollect.sql.driver import Job, Row, Transaction
+from recollect.sql.driver import Row, Run, Transaction
 from recollect.sql.rows import to_message
 from recollect.sql.texts import Texts
 
 T = TypeVar("T")
 NEWEST: Final = 2**62
-
-
-class Run(Protocol):
-    """Runs a job in a transaction of its own."""
-
-    def __call__(self, job: Job[T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)

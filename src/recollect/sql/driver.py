@@ -7,7 +7,7 @@ after it is durable. It may run twice if the database asks for it, so it must ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -37,6 +37,14 @@ class Transaction(Protocol):
 
 
 Job = Callable[[Transaction], T]
+
+
+class Run(Protocol):
+    """Runs a job in a transaction of its own."""
+
+    def __call__(self, job: Job[T], /) -> Awaitable[T]: ...
+
+
 Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # one result for each item
 
 

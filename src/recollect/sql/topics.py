@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from recollect.core import archive, times, topics
 from recollect.core.archive import Damaged, Dictionary
@@ -18,7 +18,7 @@ from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Message, Principal
 from recollect.core.topics import Group, grouped
 from recollect.sql.archiving import are_in, pack, save_block, tainted_dictionaries
-from recollect.sql.driver import Job, Row, Transaction
+from recollect.sql.driver import Row, Run, Transaction
 from recollect.sql.rows import to_message
 from recollect.sql.texts import Texts, packed_keys
 
@@ -31,12 +31,6 @@ _CHANGES: Final = {  # the query of each
     "rest": "cool_topic",
     "spoken_of": "warm_topic",
 }
-
-
-class Run(Protocol):
-    """Runs a job in a transaction of its own."""
-
-    def __call__(self, job: Job[T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
