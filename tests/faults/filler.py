@@ -63,7 +63,7 @@ def fill(path: Path, position: int) -> dict[str, object]:
         finally:
             set_limit(resource.RLIM_INFINITY)
         again = add(memory, "again")
-        drained = memory.drain(timeout=30).complete
+        drained = memory.drain(timeout=100).complete
         after = {message.id: message.seq for message in memory.history("c")}
     return {
         "refused": refused, "promised": promised, "during": during, "again": again,

@@ -41,7 +41,7 @@ def _positions(number: int) -> list[int]:
 @pytest.mark.parametrize("number", range(PROCESSES))
 def test_a_full_disk_refuses_clearly_and_loses_nothing(tmp_path: Path, number: int) -> None:
     positions = [str(position) for position in _positions(number)]
-    done = subprocess.run([sys.executable, FILLER, str(tmp_path), *positions], capture_output=True, timeout=120)
+    done = subprocess.run([sys.executable, FILLER, str(tmp_path), *positions], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == EACH
