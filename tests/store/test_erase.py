@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from recollect import InvalidInput, Memory, NotFound
 from recollect.core import entries
 from recollect.sql.sqlite_file import blocks
 from recollect.testing import FakeEmbedder
+from summaries import eventually
 from tables import ask, stored_entries, stored_vectors
 
 Open = Callable[..., Memory]
@@ -308,3 +311,40 @@ def test_on_postgresql_an_erase_is_pending_while_an_older_transaction_sees_the_r
         assert memory.erase(conversation="trip").pending
         other.commit()
         assert memory.drain().counts["erasures"] == 1
+
+
+def test_on_postgresql_an_erase_waits_for_a_short_transaction(pg: str) -> None:
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory, psycopg.connect(pg, autocommit=True) as other:
+        memory.add("trip", "user", "hello there, general")
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        assert other.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+        ending = threading.Timer(0.3, other.rollback)
+        ending.start()
+        assert not memory.erase(conversation="trip").pending
+        ending.join()
+        dead = other.execute("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = 'messages'::regclass")
+        assert dead.fetchone() == (0,)
+
+
+def test_on_postgresql_an_erase_does_not_wait_for_a_vacuum_of_another_table(pg: str) -> None:
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory, psycopg.connect(pg, autocommit=True) as other:
+        memory.add("trip", "user", "hello there, general")
+        other.execute("CREATE TABLE others AS SELECT n FROM generate_series(1, 10000) n")
+        other.execute("SET vacuum_cost_limit = 1; SET vacuum_cost_delay = 100")
+        vacuum = threading.Thread(target=_vacuum_until_cancelled, args=(other,))
+        vacuum.start()
+        try:
+            with psycopg.connect(pg) as watching:
+                running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE relid = 'others'::regclass"
+                assert eventually(lambda: watching.execute(running).fetchone())
+                watching.rollback()
+                assert not memory.erase(conversation="trip").pending
+                assert watching.execute(running).fetchone(), "the vacuum was over: nothing was tested"
+        finally:
+            other.cancel_safe()
+            vacuum.join()
+
+
+def _vacuum_until_cancelled(connection: psycopg.Connection) -> None:
+    with suppress(psycopg.errors.QueryCanceled):
+        connection.execute("VACUUM others")

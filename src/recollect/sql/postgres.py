@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -37,6 +38,14 @@ VACUUMED: Final = (
     "topics", "archived", "blocks", "dictionaries", "texts", "messages", "conversations", "settings",
 )  # fmt: skip
 _WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+
+# Transactions that began before this one. Other vacuums are none: PostgreSQL cleans up regardless of them.
+_OLDER: Final = sql.SQL(
+    "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+    " AND greatest(age(backend_xmin), age(backend_xid)) >= age(CAST(%(xid)s AS xid))"
+    " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) LIMIT 1"
+)
+_PATIENCE: Final = 1.0  # seconds that an erase waits for them
 
 Connection = psycopg.Connection[Row]
 
@@ -217,15 +226,18 @@ class PostgresDriver:
         return self._submit(self._purge)
 
     def _purge(self, connection: Connection) -> Purged:
-        """Vacuum, and see whether some transaction is old enough to see the deleted rows still."""
+        """Vacuum once nobody can see the deleted rows any more; a transaction that stays too long leaves them pending.
+
+        Asked before the vacuum, not after: whoever held the rows while it ran might be gone a moment later.
+        """
         now = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
+        deadline = time.monotonic() + _PATIENCE
+        while held := connection.execute(_OLDER, now).fetchone() is not None:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_PATIENCE / 50)
         for table in VACUUMED:
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
-        held = connection.execute(
-            "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
-            " AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age(CAST(%(xid)s AS xid)) LIMIT 1",
-            now,
-        ).fetchone()
         settings = connection.execute(
             "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'max_wal_size')"
         ).fetchall()
@@ -234,7 +246,7 @@ class PostgresDriver:
         if shown.get("archive_mode") != "off":
             kept.append("archived write-ahead log: until your archive's retention removes it")
         kept.append("base backups and dumps made before: until you delete them")
-        return Purged(pending=held is not None, kept_elsewhere=tuple(kept))
+        return Purged(pending=held, kept_elsewhere=tuple(kept))
 
     def tidy(self) -> Future[None]:
         done: Future[None] = Future()
