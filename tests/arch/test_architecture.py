@@ -207,17 +207,22 @@ def test_sql_stands_in_sql_files_except_where_the_schema_is_not_there_yet() -> N
 
 
 def test_every_store_method_that_reads_or_writes_content_takes_the_principal_first() -> None:
+    from recollect.sql.archive import Archive
+    from recollect.sql.briefs import Briefs
+    from recollect.sql.grouping import Grouping
     from recollect.sql.store import SqlStore
+    from recollect.sql.topics import Topics
 
     whole_store = {
         "open", "close", "due", "finish_work", "pending_erasures", "finish_erasures", "purge", "still_said",
         "save_tokens", "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
-        "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls",
+        "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
     }  # fmt: skip
-    for name, method in inspect.getmembers(SqlStore, inspect.isfunction):
-        if not name.startswith("_") and name not in whole_store:
-            assert list(inspect.signature(method).parameters)[1] == "principal", name
+    for part in (SqlStore, Archive, Briefs, Grouping, Topics):
+        for name, method in inspect.getmembers(part, inspect.isfunction):
+            if not name.startswith("_") and name not in whole_store:
+                assert list(inspect.signature(method).parameters)[1] == "principal", (part, name)
 
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:

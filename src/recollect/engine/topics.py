@@ -135,7 +135,7 @@ class Topical(Opened):
         identity(into, "topic")
         identity(topic, "topic")
         await self._ready()
-        merged = await self._store.topics.merge(self._principal, into, topic, now=self._clock.now())
+        merged = await self._store.grouping.merge(self._principal, into, topic, now=self._clock.now())
         self._background.notify()
         return self._shown(*merged)
 
@@ -143,7 +143,7 @@ class Topical(Opened):
         """A topic that was merged into another stands by itself again, with the messages it had."""
         identity(topic, "topic")
         await self._ready()
-        parted = await self._store.topics.unmerge(self._principal, topic)
+        parted = await self._store.grouping.unmerge(self._principal, topic)
         self._background.notify()
         return self._shown(*parted)
 
@@ -155,7 +155,7 @@ class Topical(Opened):
         chosen = [identity(one, "id") for one in messages]
         named = None if title is None else arguments.title(title)
         await self._ready()
-        made = await self._store.topics.split(self._principal, topic, chosen, named, now=self._clock.now())
+        made = await self._store.grouping.split(self._principal, topic, chosen, named, now=self._clock.now())
         self._background.notify()
         return self._shown(*made)
 
@@ -203,14 +203,14 @@ class Topical(Opened):
         if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
             raise InvalidInput("invalid_feedback", "`value` is a number from -1 to 1.")
         await self._ready()
-        await self._store.topics.feedback(
+        await self._store.grouping.feedback(
             self._principal, message, conversation, kind, float(value), now=self._clock.now()
         )
 
     async def _changed(self, topic: str, what: str, **values: object) -> Topic:
         identity(topic, "topic")
         await self._ready()
-        changed = await self._store.topics.change(self._principal, topic, what, **values)
+        changed = await self._store.grouping.change(self._principal, topic, what, **values)
         self._background.notify()
         return self._shown(*changed)
 

@@ -19,9 +19,11 @@ from recollect.core import entries, times
 from recollect.core.drafts import to_json
 from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
 from recollect.sql.appending import Request, append, save_entries
+from recollect.sql.archive import Archive
 from recollect.sql.briefs import Briefs
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
+from recollect.sql.grouping import Grouping
 from recollect.sql.rows import to_conversation, to_message
 from recollect.sql.scopes import Known, News, State, load_scope
 from recollect.sql.texts import Texts
@@ -30,8 +32,6 @@ from recollect.sql.topics import Topics
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
 NOBODY: Final = ""  # whose settings are the database's own
-BLOCKS: Final = 200  # of the archive that are looked at together,
-PLACES: Final = 2000  # and messages in them
 
 
 class SqlStore:
@@ -40,6 +40,8 @@ class SqlStore:
         self._texts = Texts()
         self.briefs = Briefs(self._read, self._write, self._texts)
         self.topics = Topics(self._read, self._write, self._texts)
+        self.grouping = Grouping(self._write, self._texts)
+        self.archive = Archive(self._read, self._write, self._texts)
 
     @property
     def dialect(self) -> str:
@@ -235,22 +237,7 @@ class SqlStore:
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", piece) + "%"
         if await self._read(lambda tx: tx.one("any_content_holds", pattern=pattern)):
             return True
-        return await self._archive_holds(piece)
-
-    async def _archive_holds(self, piece: str) -> bool:
-        """The same in the archive, page by page."""
-        after = 0
-        while True:
-
-            def job(tx: Transaction, after: int = after) -> tuple[int, bool]:
-                rows = tx.all("every_block", after=after, limit=BLOCKS)
-                unpacked = self._texts.unpack(tx, [row["key"] for row in rows]).values()
-                held = any(piece in text for said in unpacked if said is not None for text in said.values())
-                return (rows[-1]["key"] if rows else 0), held
-
-            after, held = await self._read(job)
-            if held or not after:
-                return held
+        return await self.archive.holds(piece)
 
     # Settings
 
@@ -500,46 +487,7 @@ class SqlStore:
             found = [*found, Finding("words", "error", detail, "recollect rebuild --everyone")]
         else:
             found = [*found, Finding("words", "ok", "every message can be found by its words")]
-        return [*found, await self._examine_archive()]
-
-    async def _examine_archive(self) -> Finding:
-        """Unpacks every block, from the disk."""
-        self._texts.forget()
-        after, count, damaged = 0, 0, list[int]()
-        while True:
-
-            def job(tx: Transaction, after: int = after) -> dict[int, dict[int, str] | None]:
-                rows = tx.all("every_block", after=after, limit=BLOCKS)
-                return self._texts.unpack(tx, [row["key"] for row in rows])
-
-            unpacked = await self._read(job)
-            if not unpacked:
-                break
-            after, count = max(unpacked), count + len(unpacked)
-            damaged += [key for key, said in unpacked.items() if said is None]
-        lost = int((await self._read(lambda tx: tx.one("count_lost_texts")) or {"n": 0})["n"])
-        lost += await self._count_misplaced()
-        if damaged or lost:
-            named = ", ".join(map(str, damaged[:10])) + (", …" if len(damaged) > 10 else "")
-            detail = f"{len(damaged)} of {count} blocks are damaged ({named or 'none'}); {lost} messages have no text"
-            return Finding("archive", "error", detail, "recollect restore, from a backup made before")
-        return Finding("archive", "ok", f"{count} blocks, each unpacks")
-
-    async def _count_misplaced(self) -> int:
-        """Messages whose text is not in the block where it should be."""
-        after, lost = 0, 0
-        while True:
-
-            def job(tx: Transaction, after: int = after) -> tuple[int, int]:
-                rows = tx.all("every_place", after=after, limit=PLACES)
-                unpacked = self._texts.unpack(tx, {row["block_key"] for row in rows})
-                missing = sum(row["message_key"] not in (unpacked.get(row["block_key"]) or {}) for row in rows)
-                return (rows[-1]["message_key"] if rows else 0), missing
-
-            after, missing = await self._read(job)
-            lost += missing
-            if not after:
-                return lost
+        return [*found, await self.archive.examine()]
 
 
 def _rewind_topics(tx: Transaction, person: str | None, conversation: str | None) -> None:

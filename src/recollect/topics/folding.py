@@ -22,10 +22,11 @@ from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.topics import FAINT, Aging, Group, from_stored, to_stored
 from recollect.core.turns import turns_of
 from recollect.settings import Settings
+from recollect.sql.archive import Folded
 from recollect.sql.archiving import pack
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
-from recollect.sql.topics import Folded, Standing
+from recollect.sql.topics import Standing
 from recollect.worker import Interrupted, Work
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class FoldTopics:
             settings, is_cold = self._settings(), group.root["key"] in cold
             restored = bool(group.root["restored"])
             if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
-                dictionary = dictionary or await self._store.topics.dictionary(work.principal)
+                dictionary = dictionary or await self._store.archive.dictionary(work.principal)
                 keep = 0 if is_cold else settings.recent_message_keep
                 done += await self._fold(work.principal, standing, group, keep, dictionary)
             elif not group.total("archived") or group.root["summary"] is not None:
@@ -124,24 +125,24 @@ class FoldTopics:
         self, principal: Principal, standing: Standing, group: Group, keep: int, dictionary: Dictionary
     ) -> int:
         """All but the last `keep` messages; the one that gives the conversation its title stays at hand, too."""
-        rows, opening = await self._store.topics.hot(standing, group)
+        rows, opening = await self._store.topics.hot(principal, standing, group)
         leaving = [row for row in rows[: max(0, len(rows) - keep)] if row["seq"] != opening]
         block: int | None = group.root["block_key"]
-        for some in _portions(leaving, await self._room(standing, block)):
-            before = await self._store.topics.block(standing, block) if some.extends else None
+        for some in _portions(leaving, await self._room(principal, block)):
+            before = await self._store.archive.block(principal, block) if some.extends else None
             fresh = {row["key"]: row["content"] for row in some.rows}
             said = (before or {}) | fresh
             body = await asyncio.to_thread(pack, said, dictionary)
             folded = Folded(block if before else None, said, list(fresh), body, dictionary, some.rows[-1]["seq"])
-            saved = await self._store.topics.save_folded(principal, standing, folded, group.root["key"])
+            saved = await self._store.archive.save_folded(principal, standing, folded, group.root["key"])
             if saved is None:
                 raise Interrupted  # something was erased meanwhile: the next look sees what is there then
             block = saved
         return len(leaving)
 
-    async def _room(self, standing: Standing, block: int | None) -> tuple[int, int]:
+    async def _room(self, principal: Principal, block: int | None) -> tuple[int, int]:
         """Messages and bytes that the open block still takes."""
-        open_block = await self._store.topics.block(standing, block)
+        open_block = await self._store.archive.block(principal, block)
         if open_block is None:
             return 0, 0
         return BLOCK_MESSAGES - len(open_block), BLOCK_BYTES - sum(map(len, open_block.values()))
@@ -154,7 +155,7 @@ class FoldTopics:
         statements = from_stored(root["summary"])
         after = root["summary_seq"] if statements else 0
         members = await self._store.topics.members(principal, standing, group, after=after)
-        hot, _ = await self._store.topics.hot(standing, group)
+        hot, _ = await self._store.topics.hot(principal, standing, group)
         kept = {row["seq"] for row in hot}
         news = [one for one in members if one.seq not in kept]
         if not news:
@@ -198,17 +199,17 @@ class FoldTopics:
 
     async def _learn(self, principal: Principal, check: Callable[[], None]) -> None:
         """A dictionary of the person's own archive, when there is enough of it, and again when it has grown."""
-        now_bytes, then_bytes = await self._store.topics.archive_size(principal)
+        now_bytes, then_bytes = await self._store.archive.size(principal)
         size = archive.dictionary_size(now_bytes)
         if not size or now_bytes < then_bytes * archive.LEARN_AGAIN:
             return
-        keys, texts = await self._store.topics.archived_sample(principal, most=SAMPLE)
+        keys, texts = await self._store.archive.sample(principal, most=SAMPLE)
         try:
             body = await asyncio.to_thread(archive.train, texts, size)
         except ValueError as error:
             log.info("no dictionary is learned: %s", error)
             return
-        key = await self._store.topics.save_dictionary(
+        key = await self._store.archive.save_dictionary(
             principal, body, keys, text_bytes=now_bytes, now=self._clock.now()
         )
         if key is not None:
@@ -219,9 +220,9 @@ class FoldTopics:
         after, more = 0, True
         while more:
             check()
-            after, _ = await self._store.topics.repack(principal, dictionary, after=after, limit=REPACKED)
+            after, _ = await self._store.archive.repack(principal, dictionary, after=after, limit=REPACKED)
             more = after > 0
-        await self._store.topics.drop_unused_dictionaries(principal)
+        await self._store.archive.drop_unused_dictionaries(principal)
 
 
 class _Portion:

@@ -41,7 +41,7 @@ class PlaceMessages:
         )
         if found is None or found.standing.embedder is None:
             return 0  # placed by another process meanwhile
-        centroids = await self._centroids(found)
+        centroids = await self._centroids(work.principal, found)
         now = times.to_micros(self._clock.now())
         placing = await asyncio.to_thread(_Placing, found, self._rules(found.standing), centroids, now)
         made = placing.placement(work.through)
@@ -54,20 +54,23 @@ class PlaceMessages:
     ) -> list[tuple[tuple[Standing, Group], tuple[Standing, Group], float]]:
         """Pairs of topics that may be one, the nearest first."""
         found = await self._store.topics.slice(principal, conversation, after=None)
-        if found is None or not found.groups or found.standing.embedder is None:
+        if found is None or found.standing.embedder is None:
             return []
-        centroids = await self._centroids(found)
+        centroids = await self._centroids(principal, found)
+        groups = [group for group in found.groups if group.root["key"] in centroids]  # others wait for their messages
+        if len(groups) < 2:
+            return []
 
         def pairs() -> list[tuple[int, int, float]]:
             import numpy as np
 
             from recollect.topics.matching import related
 
-            sums = np.stack([centroids[group.root["key"]] for group in found.groups])
+            sums = np.stack([centroids[group.root["key"]] for group in groups])
             return related(sums, self._rules(found.standing))[:PROPOSED]
 
         def held(place: int) -> tuple[Standing, Group]:
-            return found.standing, found.groups[place]
+            return found.standing, groups[place]
 
         return [(held(one), held(other), round(near, 4)) for one, other, near in await asyncio.to_thread(pairs)]
 
@@ -77,7 +80,7 @@ class PlaceMessages:
         rules, given = calibrated(standing.embedder_name or ""), self._settings().similarity_threshold
         return rules if given is None else replace(rules, threshold=given)
 
-    async def _centroids(self, found: Slice) -> dict[int, Floats]:
+    async def _centroids(self, principal: Principal, found: Slice) -> dict[int, Floats]:
         """The running sum of each topic that has messages. After a change they are made anew from its messages."""
         embedder, made = found.standing.embedder, dict[int, "Floats"]()
         for group in found.groups:
@@ -87,7 +90,7 @@ class PlaceMessages:
             if stored is not None and group.root["embedder_key"] == embedder:
                 made[key] = _floats(stored)
             else:
-                rows = await self._store.topics.vectors_of(group, embedder or 0)
+                rows = await self._store.topics.vectors_of(principal, group, embedder or 0)
                 made[key] = await asyncio.to_thread(
                     _summed, rows, self._rules(found.standing), found.standing.dimensions
                 )
