@@ -12,8 +12,10 @@ import pytest
 from recollect import Memory
 from recollect.core.topics import Topic
 from recollect.settings import Settings
+from tables import ask
 
 Open = Callable[..., Memory]
+SMALL = {"max_messages_per_topic": 4, "recent_message_keep": 2}
 _MARKER = re.compile(r"#(\d+)")
 
 
@@ -65,6 +67,42 @@ def topic_of(memory: Memory, marker: int, *, to: str = "trip") -> Topic:
     """The topic that a marker opened."""
     (found,) = [one for one in memory.topics(to) if one.title.startswith(f"#{marker} ")]
     return found
+
+
+def two(memory: Memory) -> tuple[str, str]:
+    """Two topics; the second is active."""
+    chat(memory, 1, 2)
+    chat(memory, 2, 2)
+    memory.drain()
+    return topic_of(memory, 1).id, topic_of(memory, 2).id
+
+
+def states(memory: Memory, to: str = "trip") -> dict[str, str]:
+    """By the marker that opened each topic."""
+    return {one.title.split()[0].removeprefix("#"): one.state for one in memory.topics(to)}
+
+
+def members(memory: Memory, to: str = "trip") -> dict[str, list[str]]:
+    """The messages of each topic, by its id."""
+    return {one.id: [m.id for m in memory.topic_history(to, topic=one.id)] for one in memory.topics(to)}
+
+
+def adds_up(memory: Memory, to: str = "trip") -> None:
+    """Every message belongs to one topic, and the counts say so."""
+    found = members(memory, to)
+    assert sorted(one for ids in found.values() for one in ids) == sorted(m.id for m in memory.history(to))
+    for topic in memory.topics(to):
+        assert topic.messages == len(found[topic.id]) == topic.active_messages + topic.archived_messages
+
+
+def texts_at_hand(location: str) -> set[str]:
+    return {text for (text,) in ask(location, "SELECT content FROM texts")}
+
+
+def lasting(topic: Topic) -> dict[str, Any]:
+    """What a rebuild makes again."""
+    names = ("id", "title", "tags", "pinned", "importance", "access_count", "messages", "merged", "created_at")
+    return {name: value for name, value in topic.to_dict().items() if name in names}
 
 
 def enough_on_sqlite(location: str, full_count: bool) -> None:
