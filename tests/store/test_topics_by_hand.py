@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -304,6 +305,78 @@ def test_the_same_messages_can_be_split_off_again(memory: Memory) -> None:
     memory.merge_topics(topic, part.id)
     again = memory.split_topic(topic, first)
     assert members(memory)[again.id] == first
+
+
+def test_what_is_spoken_of_does_not_rest_because_it_was_merged_into_what_does(memory: Memory) -> None:
+    cold, active = two(memory)
+    memory.archive_topic(cold)
+    memory.drain()
+    merged = memory.merge_topics(cold, active)
+    memory.drain()
+    assert (merged.state, memory.topic(cold).state, memory.topic(cold).archived_messages) == ("active", "active", 0)
+    assert len(memory.topic_context("trip")) == 8
+    memory.unmerge_topic(active)
+    memory.drain()
+    assert (memory.topic(active).state, memory.topic(active).messages) == ("active", 4)
+    adds_up(memory)
+
+
+def test_two_topics_that_rest_rest_as_one(memory: Memory) -> None:
+    one, other = two(memory)
+    say(memory, 3)
+    memory.drain()
+    memory.archive_topic(one)
+    assert memory.merge_topics(other, one).state == "warm"
+    memory.unmerge_topic(one)
+    memory.archive_topic(other)
+    assert memory.merge_topics(other, one).state == "cold"
+
+
+def test_a_topic_that_came_back_folds_again_though_it_was_merged_and_parted(open_memory: Open) -> None:
+    memory = opened(open_memory, **SMALL)
+    chat(memory, 9)
+    chat(memory, 1, 5)
+    chat(memory, 2)
+    memory.drain()
+    say(memory, 1, "back to this old matter again")
+    memory.drain()
+    back, other = topic_of(memory, 1), topic_of(memory, 2)
+    assert (back.state, back.active_messages) == ("active", 11)
+    memory.merge_topics(other.id, back.id)
+    memory.drain()
+    chat(memory, 3)
+    memory.drain()
+    memory.unmerge_topic(back.id)
+    memory.drain()
+    parted = memory.topic(back.id)
+    assert (parted.state, parted.messages) == ("archived", 11)
+    assert parted.active_messages <= SMALL["recent_message_keep"]
+    adds_up(memory)
+
+
+def test_what_is_split_off_a_merged_topic_takes_accesses_from_where_they_were(memory: Memory) -> None:
+    root, part = two(memory)
+    moved = members(memory)[part][2:]
+    before = [memory.topic(one).access_count for one in (root, part)]
+    memory.merge_topics(root, part)
+    memory.split_topic(root, moved)
+    memory.unmerge_topic(part)
+    assert [memory.topic(one).access_count for one in (root, part)] == [before[0], before[1] - 1]
+
+
+def test_the_same_messages_can_be_split_off_again_after_a_restore(
+    open_memory: Open, location: str, tmp_path: Path
+) -> None:
+    memory = opened(open_memory)
+    topic, _ = two(memory)
+    moved = members(memory)[topic][:1]
+    part = memory.split_topic(topic, moved)
+    memory.merge_topics(topic, part.id)
+    memory.backup(tmp_path / "copy.backup")
+    memory.restore(tmp_path / "copy.backup")
+    again = memory.split_topic(topic, moved)
+    assert again.id not in (topic, part.id)
+    assert again.messages == 1
 
 
 def test_feedback_raises_and_lowers_importance(memory: Memory) -> None:

@@ -242,3 +242,20 @@ def test_a_part_split_off_was_last_active_when_it_was_spoken_of(memory: Memory, 
     topic = topic_of(memory, 1).id
     assert memory.split_topic(topic, ["future"], title="ahead").last_active_at <= clock.now()
     assert memory.split_topic(topic, ["early", "late"], title="both").last_active_at == start + DAY
+
+
+def test_a_topic_that_was_brought_back_by_hand_rests_whole_when_it_fades(open_memory: Open, clock: FakeClock) -> None:
+    memory = opened(open_memory, max_topics=2, max_messages_per_topic=4, recent_message_keep=2)
+    chat(memory, 9)
+    chat(memory, 1, 2)
+    chat(memory, 2)
+    memory.drain()
+    topic = topic_of(memory, 1).id
+    memory.weigh_topic(topic, 0.5)  # so that it leaves before the other
+    memory.restore_topic(topic)
+    clock.advance(60 * DAY)
+    memory.drain()
+    memory.drain()
+    faded = memory.topic(topic)
+    assert (faded.state, faded.active_messages, faded.archived_messages) == ("cold", 0, 4)
+    assert faded.summary

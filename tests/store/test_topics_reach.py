@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect import Conflict, Memory, NotFound
+from recollect import Conflict, Memory, NotFound, ProviderUnavailable
 from recollect.core.topics import from_stored
 from tables import ask
-from talks import SMALL, Open, adds_up, chat, members, opened, say, states, topic_of, two
+from talks import SMALL, Directions, Open, adds_up, chat, members, opened, say, states, topic_of, two
 
 
 @pytest.fixture
@@ -128,6 +128,88 @@ def test_the_talk_goes_on_after_its_topic_was_erased(memory: Memory) -> None:
     chat(memory, 2, 1)
     memory.drain()
     assert [topic_of(memory, n).messages for n in (1, 2)] == [6, 2]
+    adds_up(memory)
+
+
+def test_an_erased_message_is_not_the_title_of_a_topic_that_it_opened_for_a_while(memory: Memory) -> None:
+    """The first message goes, so another gives the title; that one is split off, and erased there."""
+    first = say(memory, 1, "how do I feed my sourdough")
+    memory.add("trip", "assistant", "#1 with flour and water every day")
+    secret = say(memory, 1, "my secretword diagnosis is this")
+    memory.add("trip", "assistant", "#1 I am sorry to hear of that")
+    memory.drain()
+    (topic,) = memory.topics("trip")
+    memory.erase(message=first)
+    memory.drain()
+    assert "secretword" in memory.topic(topic.id).title
+    receipt = memory.erase(topic=memory.split_topic(topic.id, [secret]).id)
+    assert (receipt.remaining, receipt.pending) == (0, False)
+    assert memory.topic(topic.id).title == "#1 with flour and water every day"
+
+
+def test_an_erase_takes_nothing_from_topics_that_wait_for_their_messages(open_memory: Open) -> None:
+    embedder = Directions()
+    memory = opened(open_memory, embedder=embedder)
+    topic, _ = two(memory)
+    opening = members(memory)[topic][0]
+    memory.rename_topic(topic, "Andalusia")
+    memory.tag_topic(topic, ["travel"])
+    memory.pin_topic(topic)
+    other = say(memory, 5)
+    memory.drain()
+    memory.pin_topic(topic_of(memory, 5).id)
+    embedder.failure = ProviderUnavailable("embedder_down", "away")
+    memory.rebuild()
+    assert memory.erase(message=members_of_log(memory)[-2]).counts["topics"] == 0
+    assert memory.erase(message=other).counts["topics"] == 1  # nothing is left that it could open
+    embedder.failure = None
+    memory.drain()
+    found = memory.topic(topic)
+    assert (found.title, found.tags, found.pinned) == ("Andalusia", ("travel",), True)
+    assert members(memory)[topic][0] == opening
+    assert not [one for one in memory.topics("trip") if one.title.startswith("#5")]
+    adds_up(memory)
+
+
+def members_of_log(memory: Memory) -> list[str]:
+    return [one.id for one in memory.history("trip")]
+
+
+@pytest.mark.parametrize("how", ["split", "erase"])
+def test_a_merged_topic_keeps_its_name_when_all_of_its_own_messages_leave(memory: Memory, how: str) -> None:
+    topic, part = two(memory)
+    own, others = members(memory)[topic], members(memory)[part]
+    say(memory, 3, to="trip")
+    memory.drain()
+    memory.merge_topics(topic, part)
+    memory.rename_topic(topic, "Granada")
+    memory.pin_topic(topic)
+    memory.tag_topic(topic, ["travel"])
+    if how == "split":
+        memory.split_topic(topic, own)
+    for message in own:
+        memory.erase(message=message)
+    memory.drain()
+    found = memory.topic(topic)
+    assert (found.title, found.pinned, found.tags, found.messages) == ("Granada", True, ("travel",), len(others))
+    assert members(memory)[topic] == others
+    with pytest.raises(NotFound):
+        memory.topic(part)
+    adds_up(memory)
+
+
+def test_what_was_merged_stays_so_when_a_topic_in_between_is_erased(memory: Memory) -> None:
+    for marker in (1, 2, 3):
+        chat(memory, marker)
+    memory.drain()
+    first, middle, last = (topic_of(memory, marker).id for marker in (1, 2, 3))
+    between = members(memory)[middle]
+    memory.merge_topics(middle, last)
+    memory.merge_topics(first, middle)
+    for message in between:
+        memory.erase(message=message)
+    assert [(one.id, one.merged, one.messages) for one in memory.topics("trip")] == [(first, (last,), 4)]
+    assert memory.unmerge_topic(last).messages == 2
     adds_up(memory)
 
 

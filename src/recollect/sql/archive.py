@@ -19,7 +19,7 @@ from recollect.core.models import Finding, Principal
 from recollect.sql.archiving import are_in, pack, save_block, tainted_dictionaries
 from recollect.sql.driver import Row, Run, Transaction
 from recollect.sql.texts import Texts, packed_keys
-from recollect.sql.topics import Standing
+from recollect.sql.topics import Standing, standing_of
 
 BLOCKS: Final = 200  # that are looked at together,
 PLACES: Final = 2000  # and messages in them
@@ -35,6 +35,15 @@ class Folded:
     body: bytes
     dictionary: Dictionary
     through: int  # all that the topic has up to this seq is archived then, but for the conversation's first message
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a dictionary is learned from."""
+
+    keys: Sequence[int]
+    texts: Sequence[str]
+    epoch: str | None  # of the store when it was read
 
 
 class Archive:
@@ -68,6 +77,9 @@ class Archive:
 
         def job(tx: Transaction) -> int | None:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
+            now = standing_of(tx, principal, standing.conversation)
+            if now is None or not now.same_rows(standing):
+                return None
             fresh, old = to_json(folded.fresh), [key for key in folded.said if key not in set(folded.fresh)]
             there = {row["message_key"]: row["content"] for row in tx.all("texts_of", rows=fresh)}
             if there != {key: folded.said[key] for key in folded.fresh} or not self._knows(tx, folded.dictionary):
@@ -92,28 +104,30 @@ class Archive:
         row = await self._read(lambda tx: tx.one("archive_size", person=principal.person)) or {}
         return int(row.get("text_bytes") or 0), int(row.get("learned_at") or 0)
 
-    async def sample(self, principal: Principal, *, most: int) -> tuple[list[int], list[str]]:
-        """Some of the person's archived messages, spread over all of them: keys and texts of about so many bytes."""
+    async def sample(self, principal: Principal, *, most: int) -> Sample:
+        """Some of the person's archived messages, spread over all of them: about so many bytes."""
 
-        def job(tx: Transaction) -> tuple[list[int], list[str]]:
+        def job(tx: Transaction) -> Sample:
             keys = [row["message_key"] for row in tx.all("archived_keys", person=principal.person)]
             total = int((tx.one("archive_size", person=principal.person) or {"text_bytes": 0})["text_bytes"])
             chosen = keys[:: max(1, total // most)]
             rows = self._texts.fill(tx, [{"key": key, "content": None} for key in chosen])
             kept = [row for row in rows if row["content"]]
-            return [row["key"] for row in kept], [row["content"] for row in kept]
+            return Sample([row["key"] for row in kept], [row["content"] for row in kept], _epoch(tx))
 
         return await self._read(job)
 
     async def save_dictionary(
-        self, principal: Principal, body: bytes, learned_from: Sequence[int], *, text_bytes: int, now: datetime
+        self, principal: Principal, body: bytes, learned_from: Sample, *, text_bytes: int, now: datetime
     ) -> int | None:
         """The key of the new dictionary; None if one of the messages is gone by now."""
 
         def job(tx: Transaction) -> int | None:
             tx.all("lock_conversations", person=principal.person)
+            if _epoch(tx) != learned_from.epoch:
+                return None  # after a restore, keys may be those of other messages
             learned = {"text_bytes": text_bytes, "now": times.to_micros(now), "body": archive.pack(body)}
-            learned["learned_from"] = packed_keys(sorted(learned_from))
+            learned["learned_from"] = packed_keys(sorted(learned_from.keys))
             row = tx.one("insert_dictionary", person=principal.person, **learned)
             assert row is not None  # noqa: S101 - inserted just now
             key = int(row["key"])
@@ -228,8 +242,14 @@ class Archive:
 
 def _swap(tx: Transaction, row: Row, said: Mapping[int, str], body: bytes, dictionary: int) -> bool:
     """The same texts in another block, if the old one is still as it was."""
-    if not said or len(are_in(tx, said, row["key"])) != len(said):
+    there = tx.all("get_blocks", rows=to_json([row["key"]]))
+    if not said or [one["body"] for one in there] != [row["body"]] or len(are_in(tx, said, row["key"])) != len(said):
         return False
     save_block(tx, row["conversation_key"], said, body, dictionary)
     tx.run("delete_block", key=row["key"])
     return True
+
+
+def _epoch(tx: Transaction) -> str | None:
+    """Another one after each restore."""
+    return next((row["value"] for row in tx.all("get_settings", person="") if row["name"] == "epoch"), None)

@@ -124,6 +124,30 @@ LEFT JOIN archived a ON a.message_key = m.key
 LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
 WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop;
 
+-- name: count_topic
+-- The same as count_between, of a topic's messages.
+SELECT count(*) AS messages, count(e.seq) AS entries, count(t.message_key) AS token_counts,
+       count(a.message_key) AS archived, count(o.seq) AS topic_messages,
+       CAST(COALESCE(sum((
+           SELECT count(*) FROM feedback f WHERE f.conversation_key = m.conversation_key AND f.seq = m.seq
+       )), 0) AS BIGINT) AS feedback,
+       CAST(COALESCE(sum((
+           SELECT count(*) FROM vectors v WHERE v.conversation_key = m.conversation_key AND v.seq = m.seq
+       )), 0) AS BIGINT) AS vectors
+FROM topic_messages o
+JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
+LEFT JOIN message_tokens t ON t.message_key = m.key
+LEFT JOIN archived a ON a.message_key = m.key
+WHERE o.topic_key = :key;
+
+-- name: delete_said
+-- All messages of a topic.
+DELETE FROM messages WHERE key IN (
+    SELECT m.key FROM topic_messages o JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+    WHERE o.topic_key = :key
+);
+
 -- name: recount_conversation
 UPDATE conversations
 SET messages = (SELECT count(*) FROM messages WHERE conversation_key = :key),
@@ -354,6 +378,9 @@ UPDATE topics SET merged_into = :into, merged_at = :now WHERE key = :key;
 -- Its centroid and summary are made anew, from its messages.
 UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0, folded_seq = 0 WHERE key = :key;
 
+-- name: set_topic_state
+UPDATE topics SET cold = :cold, restored = :restored WHERE key = :key;
+
 -- name: cool_topic
 UPDATE topics SET cold = 1, restored = 0 WHERE key = :key;
 
@@ -402,12 +429,16 @@ WHERE key = :key;
 
 -- name: thinned_topics
 -- Those that lost messages.
-SELECT t.key, t.opened_seq, t.named, (SELECT min(o.seq) FROM topic_messages o WHERE o.topic_key = t.key) AS first_seq
+SELECT t.key, t.opened_seq, t.named,
+       (SELECT count(*) FROM topic_messages o WHERE o.topic_key = t.key AND o.seq = t.opened_seq) AS has_opening
 FROM topics t WHERE t.conversation_key = :key
 AND t.messages <> (SELECT count(*) FROM topic_messages o WHERE o.topic_key = t.key);
 
--- name: thin_topic
-UPDATE topics SET opened_seq = :opened, deletions = deletions + :deletions WHERE key = :key;
+-- name: count_deletions
+UPDATE topics SET deletions = deletions + :deletions WHERE key = :key;
+
+-- name: reopen_topic
+UPDATE topics SET opened_seq = :opened WHERE key = :key;
 
 -- name: opening_of_topic
 SELECT m.key, m.seq, x.content FROM topic_messages o
@@ -415,8 +446,33 @@ JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
 LEFT JOIN texts x ON x.message_key = m.key
 WHERE o.topic_key = :key ORDER BY CASE WHEN m.role = 'user' THEN 0 ELSE 1 END, o.seq LIMIT 1;
 
+-- name: empty_topics
+-- Without those that wait for their first message, which is to be placed anew.
+SELECT t.key FROM topics t JOIN conversations c ON c.key = t.conversation_key
+WHERE t.conversation_key = :key AND t.messages = 0 AND NOT EXISTS (
+    SELECT 1 FROM messages m WHERE m.conversation_key = c.key AND m.seq = t.opened_seq AND m.seq > c.topiced_seq
+);
+
 -- name: delete_empty_topics
-DELETE FROM topics WHERE conversation_key = :key AND messages = 0;
+DELETE FROM topics WHERE conversation_key = :key AND messages = 0 AND NOT EXISTS (
+    SELECT 1 FROM conversations c JOIN messages m ON m.conversation_key = c.key
+    WHERE c.key = topics.conversation_key AND m.seq = topics.opened_seq AND m.seq > c.topiced_seq
+);
+
+-- name: hang_higher
+-- What was merged into a topic that goes belongs to what that one was merged into.
+UPDATE topics SET merged_into = (SELECT above.merged_into FROM topics above WHERE above.key = :key)
+WHERE merged_into = :key;
+
+-- name: take_over
+UPDATE topics SET accesses = accesses + :accesses, deletions = deletions + :deletions, opened_seq = :opened,
+    created_at = CASE WHEN created_at < :created_at THEN created_at ELSE :created_at END,
+    active_at = CASE WHEN active_at > :active_at THEN active_at ELSE :active_at END,
+    active_seq = CASE WHEN active_seq > :active_seq THEN active_seq ELSE :active_seq END
+WHERE key = :key;
+
+-- name: move_active
+UPDATE conversations SET active_topic = :into WHERE key = :key AND active_topic = :topic;
 
 -- name: forget_active_topic
 UPDATE conversations SET active_topic = NULL, topic_before = NULL
@@ -808,10 +864,12 @@ INSERT INTO topic_messages (conversation_key, seq, topic_key) VALUES (:key, :seq
 SELECT seq, kind, value, at AS now FROM feedback WHERE conversation_key = :key ORDER BY seq, kind;
 
 -- name: topics_standing
-SELECT topiced_seq, active_topic, grouped_by_hand FROM conversations WHERE key = :key;
+SELECT topiced_seq, active_topic, grouped_by_hand, topics_version FROM conversations WHERE key = :key;
 
 -- name: copy_standing
-UPDATE conversations SET topiced_seq = :placed, active_topic = :active, grouped_by_hand = :by_hand WHERE key = :key;
+UPDATE conversations SET topiced_seq = :placed, active_topic = :active, grouped_by_hand = :by_hand,
+    topics_version = :version
+WHERE key = :key;
 
 -- name: every_setting
 -- system: a backup holds everyone's settings

@@ -70,5 +70,7 @@ def _copy_topics(source: Transaction, target: Transaction, old: int, new: int) -
     standing = source.one("topics_standing", key=old)
     assert standing is not None  # noqa: S101 - we are in its conversation
     copied = {"placed": standing["topiced_seq"], "active": keys.get(standing["active_topic"] or 0)}
-    target.run("copy_standing", key=new, **copied, by_hand=standing["grouped_by_hand"])
+    target.run(
+        "copy_standing", key=new, **copied, by_hand=standing["grouped_by_hand"], version=standing["topics_version"]
+    )
     target.run("recount_topics", key=new)

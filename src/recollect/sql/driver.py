@@ -88,10 +88,12 @@ class Driver(Protocol):
         """Write a consistent copy of everything to a new SQLite file, while others go on writing."""
         ...
 
-    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
         """Replace everything by what a backup holds, in one step that either happens or does not.
 
-        With `save_to`, a backup of exactly what is replaced is written first.
+        With it comes the new `epoch`, a random hexadecimal number. No conversation has a generation any more that it
+        had before, so whoever was at work on what is replaced finds that it is gone, even where keys come again. With
+        `save_to`, a backup of exactly what is replaced is written first.
         """
         ...
 

@@ -14,12 +14,12 @@ from recollect.core import times
 from recollect.core.drafts import to_json
 from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Principal
-from recollect.core.topics import grouped, title_of
+from recollect.core.topics import grouped
 from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
 from recollect.sql.driver import Row, Transaction
 from recollect.sql.texts import Texts
-from recollect.sql.topics import find_topic
+from recollect.sql.topics import close_ranks, find_topic, reopen_topic
 
 SAMPLES: Final = 16
 ALWAYS: Final = 2**62
@@ -86,11 +86,12 @@ class Erasing:
         rows = self._tx.all("members_of", key=key, rows=to_json(group.keys), after=0)
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
         self.samples.extend(row["content"] for row in longest[:SAMPLES])
-        for row in rows:
-            self._count(key, first=row["seq"], last=row["seq"])
+        for one in group.keys:
+            self._add_up(self._tx.one("count_topic", key=one))
         if rows:
             self._drop_briefs(key, rows[0]["seq"])
-        self._tx.many("delete_message", [{"key": row["key"]} for row in rows])
+        for one in group.keys:
+            self._tx.run("delete_said", key=one)
         self._mend(key)
 
     def _mend(self, key: int, *, deletions: int = 0) -> None:
@@ -99,7 +100,7 @@ class Erasing:
         thin_blocks(self._tx, key, self._texts)
         self._thin_topics(key, deletions)
         self._tx.run("recount_topics", key=key)
-        self.counts["topics"] += self._tx.run("delete_empty_topics", key=key)
+        self.counts["topics"] += close_ranks(self._tx, key)
         self._tx.run("forget_active_topic", key=key)
         self._tx.run("topics_changed", key=key)
         self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
@@ -111,15 +112,9 @@ class Erasing:
             if not thinned.keys().isdisjoint(group.keys):
                 self._tx.many("untell_topic", [{"key": one} for one in group.keys])
         for row in thinned.values():
-            if row["first_seq"] is not None:
-                self._thin_topic(row, deletions)
-
-    def _thin_topic(self, row: Row, deletions: int) -> None:
-        opening = self._texts.fill(self._tx, self._tx.all("opening_of_topic", key=row["key"]))[0]
-        opened = max(row["opened_seq"], row["first_seq"])
-        self._tx.run("thin_topic", key=row["key"], opened=opened, deletions=deletions)
-        if not row["named"]:
-            self._tx.run("retitle_topic", key=row["key"], title=title_of(opening["content"]), named=0)
+            self._tx.run("count_deletions", key=row["key"], deletions=deletions)
+            if not row["has_opening"]:
+                reopen_topic(self._tx, row, self._texts)
 
     def conversation(self, name: str) -> None:
         row = self._tx.one("lock_conversation", person=self._person, conversation=name)
@@ -146,9 +141,7 @@ class Erasing:
 
     def _drop_briefs(self, key: int, seq: int) -> None:
         """All that may tell of a message, from its seq on."""
-        counted = self._tx.one("count_briefs", key=key, seq=seq)
-        for name, count in (counted or {}).items():
-            self.counts[name] += int(count)
+        self._add_up(self._tx.one("count_briefs", key=key, seq=seq))
         drop_from(self._tx, key, seq)
 
     def _sample(self, key: int, start: int, stop: int) -> None:
@@ -161,6 +154,8 @@ class Erasing:
 
     def _count(self, key: int, *, first: int = 0, last: int = ALWAYS, start: int = -ALWAYS, stop: int = ALWAYS) -> None:
         """What of a conversation lies between two places and two moments, row by row."""
-        counted = self._tx.one("count_between", key=key, first=first, last=last, start=start, stop=stop)
+        self._add_up(self._tx.one("count_between", key=key, first=first, last=last, start=start, stop=stop))
+
+    def _add_up(self, counted: Row | None) -> None:
         for name, count in (counted or {}).items():
             self.counts[name] += int(count)

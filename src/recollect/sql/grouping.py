@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from recollect.core.models import Principal
 from recollect.core.topics import Group
 from recollect.sql.driver import Row, Run, Transaction
 from recollect.sql.texts import Texts
-from recollect.sql.topics import Standing, find_topic, topic_id
+from recollect.sql.topics import Standing, close_ranks, find_topic, reopen_topic, topic_id
 
 _CHANGES: Final = {  # the query of each
     "title": "retitle_topic",
@@ -55,6 +56,7 @@ class Grouping:
                 raise InvalidInput("same_topic", "These are one topic already.")
             tx.run("merge_topic", key=other.root["key"], into=target.root["key"], now=times.to_micros(now))
             _inherit(tx, target.root, other.root)
+            _wake(tx, standing, target, other)
             _regrouped(tx, standing, (target, other))
             return find_topic(tx, principal, into)
 
@@ -70,6 +72,10 @@ class Grouping:
                 raise Conflict("not_merged", "This topic was not merged into another.")
             tx.run("merge_topic", key=own["key"], into=None, now=None)
             _regrouped(tx, standing, (group,))
+            parted = find_topic(tx, principal, id)
+            if standing.active in parted[1].keys:  # it is spoken of, and no longer what it left
+                tx.run("set_topic_state", key=own["key"], cold=0, restored=group.root["restored"])
+                tx.run("set_topic_state", key=group.root["key"], cold=group.root["cold"], restored=0)
             return find_topic(tx, principal, id)
 
         return await self._write(job)
@@ -90,7 +96,7 @@ class Grouping:
                 raise InvalidInput("nothing_left", "All of the topic's messages would leave it.")
             self._texts.fill(tx, chosen)
             first = next((row for row in chosen if row["role"] == "user"), chosen[0])
-            new_id = topic_id(principal.person, standing.conversation, f"{first['id']}\0{id}\0{standing.version}")
+            new_id = _unused_id(tx, principal, standing.conversation, f"{first['id']}\0{id}\0{standing.version}")
             opened = {"opened": first["seq"], "at": first["at"], "by_hand": 1}
             named = topics.title_of(first["content"]) if title is None else title
             made = tx.one("insert_topic", key=standing.key, id=new_id, title=named, **opened)
@@ -98,12 +104,15 @@ class Grouping:
             if title is not None:
                 tx.run("retitle_topic", key=made["key"], title=title, named=1)
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
-            self._retitle(tx, group, {row["seq"] for row in chosen})
-            _share(tx, group.root, made["key"], chosen)
+            for row in group.rows:
+                if row["opened_seq"] in {one["seq"] for one in chosen}:
+                    reopen_topic(tx, row, self._texts)
+            _share(tx, group, made["key"], chosen)
             for key in (*group.keys, made["key"]):
                 tx.run("freshen_topic", key=key, now=times.to_micros(now))
             tx.run("enter_topic", key=standing.key, topic=made["key"])
             tx.run("recount_topics", key=standing.key)
+            close_ranks(tx, standing.key)
             _regrouped(tx, standing, (group,))
             return find_topic(tx, principal, new_id)
 
@@ -117,27 +126,21 @@ class Grouping:
         def job(tx: Transaction) -> None:
             rows = tx.all("topic_of_message", person=principal.person, id=message, conversation=conversation)
             if not rows:
-                raise NotFound("message_not_found", f"There is no message {message[:80]!r}.")
+                raise no_message(message)
             if len(rows) > 1:
                 told = f"{len(rows)} conversations have a message {message[:80]!r}: name the conversation."
                 raise InvalidInput("ambiguous_message", told)
-            at = {"key": rows[0]["conversation_key"], "seq": rows[0]["seq"], "kind": kind}
+            tx.run("lock_conversation_key", key=rows[0]["conversation_key"])
+            row = tx.one("topic_of_message", person=principal.person, id=message, conversation=rows[0]["name"])
+            if row is None:
+                raise no_message(message)  # erased while we waited
+            at = {"key": row["conversation_key"], "seq": row["seq"], "kind": kind}
             if value:
                 tx.run("put_feedback", **at, value=value * topics.FEEDBACK[kind], now=times.to_micros(now))
             else:
                 tx.run("drop_feedback", **at)
 
         await self._write(job)
-
-    def _retitle(self, tx: Transaction, group: Group, left: Collection[int]) -> None:
-        """Topics whose opening message has left them take their titles from what they have now."""
-        for row in group.rows:
-            if row["opened_seq"] in left:
-                opening = next(one for key in (row["key"], *group.keys) for one in tx.all("opening_of_topic", key=key))
-                tx.run("thin_topic", key=row["key"], opened=opening["seq"], deletions=0)
-                if not row["named"]:
-                    said = self._texts.fill(tx, [opening])[0]["content"]
-                    tx.run("retitle_topic", key=row["key"], title=topics.title_of(said), named=0)
 
 
 def _inherit(tx: Transaction, root: Mapping[str, Any], other: Mapping[str, Any]) -> None:
@@ -149,13 +152,37 @@ def _inherit(tx: Transaction, root: Mapping[str, Any], other: Mapping[str, Any])
     tx.run("weigh_topic", key=root["key"], importance=max(given, default=None))
 
 
-def _share(tx: Transaction, root: Mapping[str, Any], part: int, moved: Sequence[Row]) -> None:
+def _wake(tx: Transaction, standing: Standing, target: Group, other: Group) -> None:
+    """A merged topic rests only if both did. If it is spoken of, all of what rested is back; a part has no say."""
+    root, part = target.root, other.root
+    is_active = standing.is_active(target) or standing.is_active(other)
+    back = is_active and any(row["cold"] or row["restored"] for row in (root, part))
+    cold = bool(root["cold"] and part["cold"] and not is_active)
+    tx.run("set_topic_state", key=root["key"], cold=int(cold), restored=int(back or bool(root["restored"])))
+    tx.run("set_topic_state", key=part["key"], cold=part["cold"], restored=0)
+
+
+def _share(tx: Transaction, group: Group, part: int, moved: Sequence[Row]) -> None:
     """What is split off takes its accesses along, and its importance."""
-    users = sum(row["role"] == "user" for row in moved)
-    tx.run("set_accesses", key=part, accesses=max(0, users - 1))
-    tx.run("set_accesses", key=root["key"], accesses=max(0, root["accesses"] - users))
+    users = Counter(row["topic_key"] for row in moved if row["role"] == "user")
+    tx.run("set_accesses", key=part, accesses=max(0, users.total() - 1))
+    for row in group.rows:
+        tx.run("set_accesses", key=row["key"], accesses=max(0, row["accesses"] - users[row["key"]]))
     given = [row["importance"] for row in moved if row["role"] == "user" and row["importance"] is not None]
-    tx.run("weigh_topic", key=part, importance=max(given, default=root["importance"]))
+    tx.run("weigh_topic", key=part, importance=max(given, default=group.root["importance"]))
+
+
+def _unused_id(tx: Transaction, principal: Principal, conversation: str, opening: str) -> str:
+    """The same messages may be split off, merged and split off again."""
+    while True:
+        found = topic_id(principal.person, conversation, opening)
+        if tx.one("conversation_of_topic", person=principal.person, id=found) is None:
+            return found
+        opening += "\0"
+
+
+def no_message(id: str) -> NotFound:
+    return NotFound("message_not_found", f"There is no message {id[:80]!r}.")
 
 
 def _regrouped(tx: Transaction, standing: Standing, groups: Sequence[Group]) -> None:

@@ -273,10 +273,10 @@ class PostgresDriver:
     def _backup(self, connection: Connection, target: str) -> None:
         self._run(connection, _READING, lambda tx: _write_out(tx, target))
 
-    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
-        return self._submit(lambda connection: self._restore(connection, source, now, save_to))
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
+        return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
 
-    def _restore(self, connection: Connection, source: str, now: int, save_to: str | None) -> None:
+    def _restore(self, connection: Connection, source: str, now: int, epoch: str, save_to: str | None) -> None:
         with upgraded_copy(source, now) as path:
             file = SqliteDriver(path, readers=1, saves=False)
             file.open(now)
@@ -286,7 +286,8 @@ class PostgresDriver:
                     target.run("lock_everything")
                     if save_to is not None:
                         _write_out(target, save_to)
-                    file.read(lambda there: copy_log(there, target)).result()
+                    file.read(lambda there: copy_log(there, target)).result()  # keys never come again here
+                    target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
                 self._run(connection, _WRITING, self._checked(copy))
             finally:

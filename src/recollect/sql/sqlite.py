@@ -28,6 +28,7 @@ from recollect.sql.queries import Query, load
 from recollect.sql.sqlite_errors import closed_error, translated
 from recollect.sql.sqlite_file import (
     Safeguard,
+    begin_epoch,
     checkpoint,
     clear_drafts,
     copies_beside,
@@ -258,13 +259,14 @@ class SqliteDriver:
     def backup(self, target: str) -> Future[None]:
         return self._aside(lambda connection: snapshot(connection, target))
 
-    def restore(self, source: str, now: int, save_to: str | None = None) -> Future[None]:
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
         """Page by page into this very file, as one transaction: other processes go on with the new contents."""
 
         def job(connection: apsw.Connection) -> None:
             with upgraded_copy(source, now) as path:
                 copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
                 try:
+                    begin_epoch(copy, epoch, now)
                     overwrite(connection, copy, before=lambda: self._save(save_to))
                 finally:
                     copy.close()

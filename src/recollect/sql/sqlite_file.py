@@ -178,6 +178,16 @@ def rewrite(connection: apsw.Connection) -> None:
     connection.execute("VACUUM")
 
 
+def begin_epoch(connection: apsw.Connection, epoch: str, now: int) -> None:
+    """What is about to take the place of another store tells itself apart from it."""
+    connection.execute(
+        "INSERT INTO settings (person, name, value, changed_at) VALUES ('', 'epoch', ?1, ?2)"
+        " ON CONFLICT (person, name) DO UPDATE SET value = ?1, changed_at = ?2",
+        (epoch, now),
+    )
+    connection.execute("UPDATE conversations SET generation = generation + ?", (int(epoch[:10], 16) + 1,))
+
+
 def copy_database(source: str, target: str) -> None:
     """A copy of a database file as it is, with what its own log may still hold."""
     origin = apsw.Connection(f"file:{quote(str(Path(source).absolute()))}?mode=ro", flags=_READ_ONLY)

@@ -466,11 +466,11 @@ class SqlStore:
 
     async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
         saved = None if save_to is None else str(save_to)
-        await asyncio.wrap_future(self._driver.restore(str(source), times.to_micros(now), saved))
+        # Other messages may take the places of those that recall has in memory, here and in other processes.
+        epoch = uuid.uuid4().hex
+        done = self._driver.restore(str(source), times.to_micros(now), epoch=epoch, save_to=saved)
+        await asyncio.wrap_future(done)
         self._texts.forget()  # other dictionaries may have the same keys now
-        # Other messages may have taken the places of those that recall has in memory, here and in other processes.
-        epoch = {"person": NOBODY, "name": "epoch", "value": uuid.uuid4().hex, "now": times.to_micros(now)}
-        await self._write(lambda tx: tx.run("put_setting", **epoch))
 
     async def tidy(self) -> None:
         await asyncio.wrap_future(self._driver.tidy())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from recollect.core import topics
 from recollect.core.drafts import to_json
 from recollect.core.errors import NotFound
 from recollect.core.models import Message, Principal
@@ -108,13 +110,13 @@ class Topics:
     # Reading
 
     async def standing(self, principal: Principal, conversation: str) -> Standing | None:
-        return await self._read(lambda tx: _standing(tx, principal, conversation))
+        return await self._read(lambda tx: standing_of(tx, principal, conversation))
 
     async def all(self, principal: Principal, conversation: str) -> tuple[Standing, list[Group]] | None:
         """The topics of a conversation in the order in which they were opened."""
 
         def job(tx: Transaction) -> tuple[Standing, list[Group]] | None:
-            standing = _standing(tx, principal, conversation)
+            standing = standing_of(tx, principal, conversation)
             return None if standing is None else (standing, grouped(tx.all("topics_of", key=standing.key)))
 
         return await self._read(job)
@@ -166,7 +168,7 @@ class Topics:
         """None if messages are placed up to another place by now. Without `after` only the topics are read."""
 
         def job(tx: Transaction) -> Slice | None:
-            standing = _standing(tx, principal, conversation)
+            standing = standing_of(tx, principal, conversation)
             if standing is None or after not in (None, standing.placed):
                 return None
             after_now = standing.placed
@@ -193,7 +195,7 @@ class Topics:
 
         def job(tx: Transaction) -> bool:
             tx.one("lock_conversation", person=principal.person, conversation=before.conversation)
-            if _standing(tx, principal, before.conversation) != before:
+            if standing_of(tx, principal, before.conversation) != before:
                 return False
             keys = {id(one): self._save_topic(tx, principal, before, one) for one in made.touched}
             for key, into in made.gone:
@@ -259,21 +261,26 @@ class Topics:
 
         def job(tx: Transaction) -> bool:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
-            now = _standing(tx, principal, standing.conversation)
+            now = standing_of(tx, principal, standing.conversation)
             if now is None or not now.same_rows(standing):
                 return False
             return bool(tx.run("tell_topic", key=topic, summary=summary, through=through))
 
         return await self._write(job)
 
-    async def cool(self, principal: Principal, standing: Standing, groups: Sequence[Group]) -> int:
-        """They leave the topics that count, unless one has become active meanwhile."""
+    async def cool(
+        self, principal: Principal, standing: Standing, fading: Callable[[Sequence[Group], Standing], Sequence[Group]]
+    ) -> set[int]:
+        """Those that are `fading` leave the topics that count; it decides by what they are now. Their keys."""
 
-        def job(tx: Transaction) -> int:
+        def job(tx: Transaction) -> set[int]:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
-            now = _standing(tx, principal, standing.conversation)
-            left = [one for one in groups if now is not None and now.key == standing.key and not now.is_active(one)]
-            return sum(tx.run("cool_topic", key=one.root["key"]) for one in left)
+            now = standing_of(tx, principal, standing.conversation)
+            if now is None or (now.key, now.generation) != (standing.key, standing.generation):
+                return set()
+            left = {one.root["key"] for one in fading(grouped(tx.all("topics_of", key=now.key)), now)}
+            tx.many("cool_topic", [{"key": key} for key in left])
+            return left
 
         return await self._write(job)
 
@@ -288,7 +295,7 @@ def topic_id(person: str, conversation: str, opening: str) -> str:
     return "t-" + hashlib.blake2b(told, digest_size=12).hexdigest()
 
 
-def _standing(tx: Transaction, principal: Principal, conversation: str) -> Standing | None:
+def standing_of(tx: Transaction, principal: Principal, conversation: str) -> Standing | None:
     row = tx.one("topic_standing", person=principal.person, conversation=conversation)
     if row is None:
         return None
@@ -305,9 +312,43 @@ def find_topic(tx: Transaction, principal: Principal, id: str, *, lock: bool = F
         raise no_topic(id)
     if lock:
         tx.one("lock_conversation", person=principal.person, conversation=found["name"])
-    standing = _standing(tx, principal, found["name"])
+    standing = standing_of(tx, principal, found["name"])
     groups = grouped(tx.all("topics_of", key=found["key"]))
     group = next((one for one in groups if found["topic"] in one.keys), None)
     if standing is None or group is None:
         raise no_topic(id)
     return standing, group
+
+
+def reopen_topic(tx: Transaction, topic: Mapping[str, Any], texts: Texts) -> None:
+    """The message that opened a topic left it: another one opens it now, and gives it its title."""
+    for opening in texts.fill(tx, tx.all("opening_of_topic", key=topic["key"])):
+        tx.run("reopen_topic", key=topic["key"], opened=opening["seq"])
+        if not topic["named"]:
+            tx.run("retitle_topic", key=topic["key"], title=topics.title_of(opening["content"]), named=0)
+
+
+def close_ranks(tx: Transaction, key: int) -> int:
+    """After messages left topics of a conversation, and topics were counted anew. How many topics went.
+
+    A topic that has no message of its own any more, but parts that were merged into it, takes over the first of them:
+    what people said of the whole stays. Other empty ones go, unless they wait for their first message (a rebuild).
+    """
+    for group in grouped(tx.all("topics_of", key=key)):
+        parts = [row for row in group.merged if row["messages"]]
+        if not group.root["messages"] and parts:
+            _take_over(tx, key, group.root, parts[0])
+    for row in tx.all("empty_topics", key=key):
+        tx.run("hang_higher", key=row["key"])
+    return tx.run("delete_empty_topics", key=key)
+
+
+def _take_over(tx: Transaction, conversation: int, root: Mapping[str, Any], part: Mapping[str, Any]) -> None:
+    tx.run("move_members", key=part["key"], into=root["key"])
+    names = ("accesses", "deletions", "created_at", "active_at", "active_seq")
+    tx.run("take_over", key=root["key"], opened=part["opened_seq"], **{name: part[name] for name in names})
+    if not root["named"]:
+        tx.run("retitle_topic", key=root["key"], title=part["title"], named=part["named"])
+    tx.run("move_active", key=conversation, topic=part["key"], into=root["key"])
+    for topic in (root, part):
+        tx.run("recount_topic", key=topic["key"])

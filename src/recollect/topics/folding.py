@@ -87,20 +87,19 @@ class FoldTopics:
         if found is None:
             return 0
         standing, groups = found
-        faded = self.fading(groups, standing)
-        if faded:
-            await self._store.topics.cool(work.principal, standing, faded)
-        cold = {group.root["key"] for group in faded} | {one.root["key"] for one in groups if one.root["cold"]}
+        cold = {one.root["key"] for one in groups if one.root["cold"]}
+        if self.fading(groups, standing):
+            cold |= await self._store.topics.cool(work.principal, standing, self.fading)
         dictionary: Dictionary | None = None
         for group in groups:
             check()
             settings, is_cold = self._settings(), group.root["key"] in cold
-            restored = bool(group.root["restored"])
+            restored = bool(group.root["restored"]) and not is_cold
             if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
                 dictionary = dictionary or await self._store.archive.dictionary(work.principal)
                 keep = 0 if is_cold else settings.recent_message_keep
                 done += await self._fold(work.principal, standing, group, keep, dictionary)
-            elif not group.total("archived") or group.root["summary"] is not None:
+            elif not _is_untold(group):
                 continue
             await self._tell(work.principal, standing, group, check)
         if done:
@@ -203,14 +202,14 @@ class FoldTopics:
         size = archive.dictionary_size(now_bytes)
         if not size or now_bytes < then_bytes * archive.LEARN_AGAIN:
             return
-        keys, texts = await self._store.archive.sample(principal, most=SAMPLE)
+        sample = await self._store.archive.sample(principal, most=SAMPLE)
         try:
-            body = await asyncio.to_thread(archive.train, texts, size)
+            body = await asyncio.to_thread(archive.train, sample.texts, size)
         except ValueError as error:
             log.info("no dictionary is learned: %s", error)
             return
         key = await self._store.archive.save_dictionary(
-            principal, body, keys, text_bytes=now_bytes, now=self._clock.now()
+            principal, body, sample, text_bytes=now_bytes, now=self._clock.now()
         )
         if key is not None:
             await self._repack(principal, Dictionary(key, body), check)
@@ -223,6 +222,12 @@ class FoldTopics:
             after, _ = await self._store.archive.repack(principal, dictionary, after=after, limit=REPACKED)
             more = after > 0
         await self._store.archive.drop_unused_dictionaries(principal)
+
+
+def _is_untold(group: Group) -> bool:
+    """Whether something went into the archive that the summary does not know of: telling it was interrupted."""
+    root = group.root
+    return bool(group.total("archived")) and (root["summary"] is None or root["folded_seq"] > root["summary_seq"])
 
 
 class _Portion:

@@ -84,17 +84,22 @@ class PlaceMessages:
         """The running sum of each topic that has messages. After a change they are made anew from its messages."""
         embedder, made = found.standing.embedder, dict[int, "Floats"]()
         for group in found.groups:
-            key, stored = group.root["key"], found.sums.get(group.root["key"])
+            key = group.root["key"]
             if not group.total("messages"):
                 continue
-            if stored is not None and group.root["embedder_key"] == embedder:
-                made[key] = _floats(stored)
+            if not _is_stale(group, found):
+                made[key] = _floats(found.sums[key])
             else:
                 rows = await self._store.topics.vectors_of(principal, group, embedder or 0)
                 made[key] = await asyncio.to_thread(
                     _summed, rows, self._rules(found.standing), found.standing.dimensions
                 )
         return made
+
+
+def _is_stale(group: Group, found: Slice) -> bool:
+    """Whether its centroid has to be made anew, and is stored then, though nothing new is said of it."""
+    return group.root["key"] not in found.sums or group.root["embedder_key"] != found.standing.embedder
 
 
 def _floats(blob: bytes) -> Floats:
@@ -145,7 +150,7 @@ class _Placing:
         waiting = [group for group in found.groups if group.root["key"] not in centroids]
         self._waiting = {group.root["opened_seq"]: group for group in waiting}
         self._kept: dict[int, Group] = {}
-        self._topics = [_known(group) for group in open_now]
+        self._topics = [replace(_known(group), changed=_is_stale(group, found)) for group in open_now]
         by_key = {key: place for place, group in enumerate(open_now) for key in group.keys}
         self._gone: list[tuple[int, Touched]] = []
         standing = found.standing
