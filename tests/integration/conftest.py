@@ -48,6 +48,23 @@ def trip(db: str) -> str:
     return db
 
 
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[FaultServer]:
+    """Vectors from a server with a fake: texts that share words are near each other."""
+    with FaultServer(dimensions=64) as running:
+        yield running
+
+
+@pytest.fixture
+def quick_vectors(tmp_path: Path, embedder: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands embed there: the built-in model takes a second to load in each of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", embedder.url)
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "fake")
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_DIMENSIONS", "64")
+    monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
+
+
 @pytest.fixture
 def server() -> Iterator[FaultServer]:
     with FaultServer() as running:

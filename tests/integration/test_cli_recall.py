@@ -21,28 +21,12 @@ from recollect.core.errors import StoreUnavailable
 
 RUNNER = CliRunner()
 Run = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("quick_vectors")
 HOSTILE = [
     "", " ", "\n\t", "'", '"', '"unclosed', "a AND", "NOT", "NEAR(a b, 3)", "content:x", "a* OR ^b", "(((", "-x", "*",
     "%_", "'; DROP TABLE messages; --", "\x00", "\x1b[2J\x07", "\ud800", "🥜🥜", "ما الذي لا آكله؟", "花生",
     "a" * 20_000, "{}[]\\",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[FaultServer]:
-    """Vectors from a server with a fake: the built-in model takes a second to load in each command."""
-    with FaultServer(dimensions=64) as server:
-        yield server
-
-
-@pytest.fixture
-def db(tmp_path: Path, embedder: FaultServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", embedder.url)
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "fake")
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_DIMENSIONS", "64")
-    monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
-    return str(tmp_path / "chat.db")
 
 
 @pytest.fixture

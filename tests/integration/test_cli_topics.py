@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from recollect.core.topics import Topic
 
 RUNNER = CliRunner()
 Run = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("quick_vectors")
 CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 NOW = datetime.now(UTC)
 THREADS = {
@@ -39,23 +40,6 @@ def turns(thread: str, count: int, *, days_ago: float) -> list[dict[str, Any]]:
         for role, name in (("user", f"{thread}{number}"), ("assistant", f"{thread}{number}a")):
             found.append({"id": name, "role": role, "content": f"{THREADS[thread]} {role} {number}", "at": at})
     return found
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[FaultServer]:
-    """Vectors from a server with a fake: texts that share words are near each other."""
-    with FaultServer(dimensions=64) as server:
-        yield server
-
-
-@pytest.fixture
-def db(tmp_path: Path, embedder: FaultServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", embedder.url)
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "fake")
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_DIMENSIONS", "64")
-    monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
-    return str(tmp_path / "chat.db")
 
 
 @pytest.fixture

@@ -122,24 +122,8 @@ LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
 LEFT JOIN message_tokens t ON t.message_key = m.key
 LEFT JOIN archived a ON a.message_key = m.key
 LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
-WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop;
-
--- name: count_topic
--- The same as count_between, of a topic's messages.
-SELECT count(*) AS messages, count(e.seq) AS entries, count(t.message_key) AS token_counts,
-       count(a.message_key) AS archived, count(o.seq) AS topic_messages,
-       CAST(COALESCE(sum((
-           SELECT count(*) FROM feedback f WHERE f.conversation_key = m.conversation_key AND f.seq = m.seq
-       )), 0) AS BIGINT) AS feedback,
-       CAST(COALESCE(sum((
-           SELECT count(*) FROM vectors v WHERE v.conversation_key = m.conversation_key AND v.seq = m.seq
-       )), 0) AS BIGINT) AS vectors
-FROM topic_messages o
-JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
-LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
-LEFT JOIN message_tokens t ON t.message_key = m.key
-LEFT JOIN archived a ON a.message_key = m.key
-WHERE o.topic_key = :key;
+WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop
+AND (CAST(:topic AS BIGINT) IS NULL OR o.topic_key = :topic);
 
 -- name: delete_said
 -- All messages of a topic.

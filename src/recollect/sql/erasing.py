@@ -87,7 +87,7 @@ class Erasing:
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
         self.samples.extend(row["content"] for row in longest[:SAMPLES])
         for one in group.keys:
-            self._add_up(self._tx.one("count_topic", key=one))
+            self._count(key, topic=one)
         if rows:
             self._drop_briefs(key, rows[0]["seq"])
         for one in group.keys:
@@ -152,9 +152,19 @@ class Erasing:
             rows += self._texts.fill(self._tx, self._tx.all("sample_archived", **between))
             self.samples.extend(row["content"] for row in rows)
 
-    def _count(self, key: int, *, first: int = 0, last: int = ALWAYS, start: int = -ALWAYS, stop: int = ALWAYS) -> None:
-        """What of a conversation lies between two places and two moments, row by row."""
-        self._add_up(self._tx.one("count_between", key=key, first=first, last=last, start=start, stop=stop))
+    def _count(
+        self,
+        key: int,
+        *,
+        first: int = 0,
+        last: int = ALWAYS,
+        start: int = -ALWAYS,
+        stop: int = ALWAYS,
+        topic: int | None = None,
+    ) -> None:
+        """What of a conversation lies between two places and two moments, and belongs to a topic, row by row."""
+        between = {"first": first, "last": last, "start": start, "stop": stop, "topic": topic}
+        self._add_up(self._tx.one("count_between", key=key, **between))
 
     def _add_up(self, counted: Row | None) -> None:
         for name, count in (counted or {}).items():
