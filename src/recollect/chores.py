@@ -31,7 +31,7 @@ class IndexWords:
         if work.words_version == entries.VERSION:
             return 0
         return await self._store.reindex(
-            work.principal, work.conversation, after=work.after, through=work.through, last=work.last
+            work.principal, work.conversation, work.made_of, after=work.after, through=work.through, last=work.last
         )
 
 
@@ -47,7 +47,8 @@ class CountTokens:
     async def do(self, work: Work) -> int:
         rows = await self._store.uncounted(work.principal, work.conversation, after=work.after, through=work.through)
         if rows:
-            await self._store.save_tokens(await asyncio.to_thread(self._count, rows))
+            counted = await asyncio.to_thread(self._count, rows)
+            await self._store.save_tokens(work.principal, work.conversation, work.made_of, counted)
         return len(rows)
 
     def _count(self, rows: list[Row]) -> list[Row]:

@@ -140,7 +140,7 @@ class EmbedMessages:
             blobs = await self._blobs(self._embedders.current, pieces, work)
             made = [(one["seq"], blob) for one, blob in zip(batch, blobs, strict=True)]
             saved = await self._store.save_vectors(
-                *where, made, embedder=row, after=after, through=through, generation=work.generation
+                *where, work.made_of, made, embedder=row, after=after, through=through
             )
             if not saved:
                 await self._step_back()

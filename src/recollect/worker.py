@@ -46,6 +46,11 @@ class Work:
     is_over: Callable[[], bool] = lambda: False  # whether to end where something is done,
     is_stopped: Callable[[], bool] = lambda: False  # and whether to end at once, and lose what is begun
 
+    @property
+    def made_of(self) -> tuple[int, int]:
+        """Which conversation the rows are made of: one of the same name may have taken its place meanwhile."""
+        return self.key, self.generation
+
 
 class Interrupted(RecollectError):
     """Raised by a chore that was told to stop; what it has not done is still due."""

@@ -215,7 +215,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
     whole_store = {
         "open", "close", "due", "finish_work", "pending_erasures", "finish_erasures", "purge", "still_said",
-        "save_tokens", "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
+        "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -377,6 +378,104 @@ def test_the_same_messages_can_be_split_off_again_after_a_restore(
     again = memory.split_topic(topic, moved)
     assert again.id not in (topic, part.id)
     assert again.messages == 1
+
+
+def test_what_waits_for_its_messages_is_not_merged_split_or_erased(open_memory: Open) -> None:
+    embedder = Directions()
+    memory = opened(open_memory, embedder=embedder)
+    topic, other = two(memory)
+    before = members(memory)
+    for one in (topic, other):
+        memory.pin_topic(one)
+    embedder.failure = ProviderUnavailable("embedder_down", "away")
+    memory.rebuild()
+    calls: list[Callable[[], object]] = [
+        lambda: memory.merge_topics(topic, other),
+        lambda: memory.split_topic(topic, before[topic][:1]),
+        lambda: memory.erase(topic=topic),
+    ]
+    for call in calls:
+        with pytest.raises(Conflict) as refused:
+            call()
+        assert (refused.value.code, refused.value.retryable) == ("topic_being_rebuilt", True)
+    embedder.failure = None
+    assert memory.drain().complete
+    assert members(memory) == before
+    assert memory.merge_topics(topic, other).messages == 8
+
+
+def test_a_topic_that_came_back_folds_again_when_what_is_spoken_of_is_split_off(open_memory: Open) -> None:
+    memory = opened(open_memory, **SMALL)
+    chat(memory, 9)
+    chat(memory, 1, 5)
+    chat(memory, 2)
+    memory.drain()
+    newest = say(memory, 1, "back to this old matter again")
+    memory.drain()
+    topic = topic_of(memory, 1)
+    assert (topic.state, topic.active_messages) == ("active", 11)
+    part = memory.split_topic(topic.id, [newest])
+    memory.drain()
+    assert (part.state, memory.topic(topic.id).state) == ("active", "archived")
+    assert memory.topic(topic.id).active_messages <= SMALL["recent_message_keep"]
+    adds_up(memory)
+
+
+def test_what_is_split_off_is_spoken_of_if_it_takes_the_active_part_along(memory: Memory) -> None:
+    chat(memory, 1, 2)
+    part = chat(memory, 2)
+    chat(memory, 3)
+    last = chat(memory, 2, first=5)
+    memory.drain()
+    into = topic_of(memory, 1).id
+    merged = memory.merge_topics(into, topic_of(memory, 2).id)
+    for message in last:  # so that the newest message is another topic's
+        memory.erase(message=message)
+    assert (merged.state, memory.topic(into).state) == ("active", "active")
+    made = memory.split_topic(into, part)
+    assert made.state == "active"
+    assert memory.topic_context("trip")
+    adds_up(memory)
+
+
+def test_a_topic_that_takes_over_a_part_was_last_spoken_of_when_that_was(memory: Memory, clock: FakeClock) -> None:
+    chat(memory, 2, 2)
+    memory.drain()
+    then = clock.now()
+    clock.advance(40 * DAY)
+    new = chat(memory, 1, 2)
+    chat(memory, 3)
+    memory.drain()
+    into, part = topic_of(memory, 1).id, topic_of(memory, 2).id
+    memory.merge_topics(into, part)
+    memory.split_topic(into, new)
+    assert memory.topic(into).last_active_at == then
+
+
+def test_no_topic_becomes_active_because_a_message_is_gone(memory: Memory) -> None:
+    said = chat(memory, 1, 3)
+    chat(memory, 2, 2)
+    memory.drain()
+    late = say(memory, 1, "soon to be erased")
+    memory.erase(message=said[2])
+    memory.erase(topic=topic_of(memory, 2).id)
+    memory.erase(message=late)
+    memory.drain()
+    assert states(memory) == {"1": "warm"}
+
+
+def test_a_part_that_was_brought_back_by_hand_brings_the_whole_back(open_memory: Open) -> None:
+    memory = opened(open_memory, **SMALL)
+    chat(memory, 9)
+    chat(memory, 1, 4)
+    chat(memory, 2)
+    chat(memory, 3)
+    memory.drain()
+    part, into = topic_of(memory, 1).id, topic_of(memory, 2).id
+    memory.restore_topic(part)
+    memory.merge_topics(into, part)
+    memory.drain()
+    assert (memory.topic(into).state, memory.topic(into).active_messages) == ("warm", 10)
 
 
 def test_feedback_raises_and_lowers_importance(memory: Memory) -> None:

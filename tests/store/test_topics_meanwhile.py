@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
+from recollect import Memory, count_tokens_for_messages
 from recollect.testing import FakeClock
 from tables import ask, wrong_counts
 from talks import SMALL, Directions, Open, adds_up, chat, opened, say, states, topic_of
@@ -176,3 +176,106 @@ def test_centroids_are_made_anew_once_after_a_change_of_embedder(open_memory: Op
         memory.drain()
     assert len(counted) == len(set(counted)) == 8
     adds_up(memory)
+
+
+@pytest.mark.parametrize("how", ["restore", "erase"])
+def test_vectors_are_stored_for_what_they_were_made_of_alone(
+    open_memory: Open, location: str, tmp_path: Path, how: str
+) -> None:
+    """A conversation of the same name has taken its place: what is said there gets vectors and topics of its own."""
+    memory, other = (opened(open_memory) for _ in range(2))
+    say(memory, 7, "what was there first")
+    memory.backup(tmp_path / "before.backup")
+    chat(memory, 1, 6)
+
+    def replace_it() -> None:
+        if how == "restore":
+            other.restore(tmp_path / "before.backup")
+        else:
+            other.erase(conversation="trip")
+            say(other, 7, "a new beginning under the same name")
+
+    happened = before(store_of(memory), "save_vectors", replace_it)
+    memory.drain()
+    for marker in (8, 9):
+        chat(memory, marker)
+    assert memory.drain().complete
+    assert happened
+    assert sorted(states(memory)) == ["7", "8", "9"]
+    adds_up(memory)
+    assert ask(location, "SELECT count(*) FROM vectors") == [(5,)]
+    (vectors,) = (bytes(one) for (one,) in ask(location, "SELECT vectors FROM vectors WHERE seq = 1"))
+    assert [at for at, value in enumerate(vectors[4:]) if value] == [7]
+
+
+@pytest.mark.parametrize("step", ["words", "tokens"])
+def test_words_and_tokens_are_stored_for_what_they_were_made_of_alone(
+    open_memory: Open, tmp_path: Path, step: str
+) -> None:
+    memory, other = (opened(open_memory) for _ in range(2))
+    say(memory, 1, "how it all began")
+    memory.drain()
+    memory.backup(tmp_path / "before.backup")
+    say(memory, 1, "all of zanzibar and its many islands and all that is said of them")
+
+    def restore() -> None:
+        other.restore(tmp_path / "before.backup")
+        say(other, 1, "a giraffe")
+        if step == "words":
+            other.drain()
+
+    if step == "words":
+        happened = after_reading(store_of(memory), restore)
+        memory.rebuild()
+    else:
+        happened = before(store_of(memory), "save_tokens", restore)
+    memory.drain()
+    assert happened
+    assert [hit.text for hit in memory.recall("giraffe")][:1] == ["#1 a giraffe"]
+    assert not [hit for hit in memory.recall("zanzibar") if hit.why.get("bm25")]
+    said = [{"role": one.role, "content": one.content} for one in memory.history("trip")]
+    assert memory.stats()["tokens"] == count_tokens_for_messages(said)
+
+
+def after_reading(store: Any, act: Callable[[], object]) -> list[str]:
+    """Let something happen when a page of messages was read, to make words of them."""
+    original, happened = store._said, list[str]()
+
+    async def said(query: str, **given: Any) -> Any:
+        rows = await original(query, **given)
+        if query == "page" and not happened:
+            happened.append(query)
+            await asyncio.to_thread(act)
+        return rows
+
+    store._said = said
+    return happened
+
+
+def test_a_summary_of_many_messages_that_was_interrupted_is_finished(open_memory: Open) -> None:
+    memory, other = (opened(open_memory, **SMALL, topic_summary_token_cap=4000) for _ in range(2))
+    chat(memory, 9)
+    ids = [say(memory, 1, f"remark number {n} of this matter") for n in range(100)]
+    say(memory, 1, "the code word of the tower is Tulip88")
+    chat(memory, 1, 4, first=90)
+    memory.drain()
+    topic = topic_of(memory, 1).id
+    memory.erase(message=ids[4])  # so that all of it is told anew, in two steps
+    original, told = store_of(memory).topics.tell, list[int]()
+
+    async def tell(*given: Any, **more: Any) -> bool:
+        told.append(more["through"])
+        if len(told) == 2:
+            await asyncio.to_thread(lambda: other.pin_topic(topic))
+        return bool(await original(*given, **more))
+
+    store_of(memory).topics.tell = tell
+    memory.drain()
+    memory.drain()
+    assert len(told) > 2
+    assert told[0] < 0 < told[-1]
+    assert "Tulip88" in (memory.topic(topic).summary or "")
+    count = len(told)
+    say(memory, 9)
+    memory.drain()
+    assert len(told) == count, "it is told again and again"

@@ -158,6 +158,11 @@ class Group:
         return int(max(row["active_at"] for row in self.rows))
 
     @property
+    def waits(self) -> bool:
+        """Whether it was kept by a rebuild, and its messages are not placed again yet."""
+        return any(row["waits"] for row in self.rows)
+
+    @property
     def accesses(self) -> int:
         return self.total("accesses") + self.total("praise")
 

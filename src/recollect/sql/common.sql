@@ -280,13 +280,14 @@ FROM conversations c WHERE c.person = :person AND c.name = :conversation;
 SELECT t.key, t.id, t.opened_seq, t.created_at, t.active_at, t.active_seq, t.accesses, t.messages, t.archived,
        t.restored, t.cold, t.block_key, t.folded_seq, t.embedder_key, t.title, t.summary, t.summary_seq, t.by_hand, t.named, t.tags,
        t.pinned, t.importance, t.deletions, t.merged_into, t.merged_at,
-       COALESCE(f.score, 0.0) AS score, COALESCE(f.praise, 0) AS praise
-FROM topics t LEFT JOIN (
+       COALESCE(f.score, 0.0) AS score, COALESCE(f.praise, 0) AS praise,
+       CASE WHEN t.messages = 0 AND t.opened_seq > c.topiced_seq THEN 1 ELSE 0 END AS waits
+FROM conversations c JOIN topics t ON t.conversation_key = c.key LEFT JOIN (
     SELECT o.topic_key, sum(b.value) AS score, sum(CASE WHEN b.value > 0 THEN 1 ELSE 0 END) AS praise
     FROM feedback b JOIN topic_messages o ON o.conversation_key = b.conversation_key AND o.seq = b.seq
     WHERE b.conversation_key = :key GROUP BY o.topic_key
 ) f ON f.topic_key = t.key
-WHERE t.conversation_key = :key ORDER BY t.opened_seq, t.key;
+WHERE c.key = :key ORDER BY t.opened_seq, t.key;
 
 -- name: topic_sums
 SELECT key, sums FROM topics WHERE conversation_key = :key AND sums IS NOT NULL;
@@ -387,6 +388,7 @@ WHERE key = :key;
 UPDATE topics SET cold = 0, restored = 1, accesses = accesses + 1, active_at = :now WHERE key = :key;
 
 -- name: tell_topic
+-- Told through a seq; below 0: there is more to be told, after that one.
 UPDATE topics SET summary = :summary, summary_seq = :through WHERE key = :key;
 
 -- name: extend_topic
@@ -540,6 +542,10 @@ WHERE briefed_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 -- system: a new analyser outdates everyone's words
 UPDATE conversations SET worked_seq = 0, generation = generation + 1
 WHERE words_version <> :version AND worked_seq > 0;
+
+-- name: change_generations
+-- system: a restore; whoever was at work on what it replaced finds out
+UPDATE conversations SET generation = generation + :by;
 
 -- name: mark_worked
 -- system: only moves a cursor, and only if nobody moved it since

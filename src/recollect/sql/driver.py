@@ -39,6 +39,11 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], T]
 
 
+def generations_in(epoch: str) -> int:
+    """What a restore adds to the generation of each conversation: sums of many of them still are 64-bit integers."""
+    return (int(epoch[:8], 16) >> 2) + 1
+
+
 class Run(Protocol):
     """Runs a job in a transaction of its own."""
 

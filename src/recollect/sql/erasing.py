@@ -19,7 +19,7 @@ from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
 from recollect.sql.driver import Row, Transaction
 from recollect.sql.texts import Texts
-from recollect.sql.topics import close_ranks, find_topic, reopen_topic
+from recollect.sql.topics import close_ranks, find_placed, reopen_topic
 
 SAMPLES: Final = 16
 ALWAYS: Final = 2**62
@@ -78,7 +78,7 @@ class Erasing:
 
     def topic(self, id: str) -> None:
         """All that was said of it."""
-        standing, group = find_topic(self._tx, Principal(self._person), id, lock=True)
+        standing, group = find_placed(self._tx, Principal(self._person), id)
         if group.root["id"] != id:
             told = f"This topic was merged into {group.root['id']}: unmerge it first, or erase that one."
             raise Conflict("topic_merged", told)

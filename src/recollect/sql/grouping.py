@@ -15,7 +15,7 @@ from recollect.core.models import Principal
 from recollect.core.topics import Group
 from recollect.sql.driver import Row, Run, Transaction
 from recollect.sql.texts import Texts
-from recollect.sql.topics import Standing, close_ranks, find_topic, reopen_topic, topic_id
+from recollect.sql.topics import Standing, close_ranks, find_placed, find_topic, reopen_topic, unused_id
 
 _CHANGES: Final = {  # the query of each
     "title": "retitle_topic",
@@ -48,8 +48,8 @@ class Grouping:
         """The second becomes part of the first; what it was stays known, so that it can be undone."""
 
         def job(tx: Transaction) -> tuple[Standing, Group]:
-            standing, target = find_topic(tx, principal, into, lock=True)
-            other_standing, other = find_topic(tx, principal, id, lock=True)
+            standing, target = find_placed(tx, principal, into)
+            other_standing, other = find_placed(tx, principal, id)
             if standing.key != other_standing.key:
                 raise InvalidInput("topics_apart", "Topics of two conversations cannot be merged.")
             if target.root["key"] == other.root["key"]:
@@ -86,7 +86,7 @@ class Grouping:
         """Messages of a topic become a topic of their own."""
 
         def job(tx: Transaction) -> tuple[Standing, Group]:
-            standing, group = find_topic(tx, principal, id, lock=True)
+            standing, group = find_placed(tx, principal, id)
             rows = tx.all("members_of", key=standing.key, rows=to_json(group.keys), after=0)
             wanted = set(messages)
             chosen = [row for row in rows if row["id"] in wanted]
@@ -96,7 +96,7 @@ class Grouping:
                 raise InvalidInput("nothing_left", "All of the topic's messages would leave it.")
             self._texts.fill(tx, chosen)
             first = next((row for row in chosen if row["role"] == "user"), chosen[0])
-            new_id = _unused_id(tx, principal, standing.conversation, f"{first['id']}\0{id}\0{standing.version}")
+            new_id = unused_id(tx, principal, standing.conversation, f"{first['id']}\0{id}\0{standing.version}")
             opened = {"opened": first["seq"], "at": first["at"], "by_hand": 1}
             named = topics.title_of(first["content"]) if title is None else title
             made = tx.one("insert_topic", key=standing.key, id=new_id, title=named, **opened)
@@ -108,11 +108,15 @@ class Grouping:
                 if row["opened_seq"] in {one["seq"] for one in chosen}:
                     reopen_topic(tx, row, self._texts)
             _share(tx, group, made["key"], chosen)
-            for key in (*group.keys, made["key"]):
-                tx.run("freshen_topic", key=key, now=times.to_micros(now))
-            tx.run("enter_topic", key=standing.key, topic=made["key"])
+            if tx.run("enter_topic", key=standing.key, topic=made["key"]):  # what it left is not spoken of any more
+                tx.run("set_topic_state", key=group.root["key"], cold=group.root["cold"], restored=0)
+                tx.run("set_topic_state", key=made["key"], cold=0, restored=group.root["restored"])
             tx.run("recount_topics", key=standing.key)
             close_ranks(tx, standing.key)
+            if standing.is_active(group) and tx.one("topic_above", key=standing.active) is None:
+                tx.run("move_active", key=standing.key, topic=standing.active, into=made["key"])
+            for key in (*group.keys, made["key"]):
+                tx.run("freshen_topic", key=key, now=times.to_micros(now))
             _regrouped(tx, standing, (group,))
             return find_topic(tx, principal, new_id)
 
@@ -156,9 +160,9 @@ def _wake(tx: Transaction, standing: Standing, target: Group, other: Group) -> N
     """A merged topic rests only if both did. If it is spoken of, all of what rested is back; a part has no say."""
     root, part = target.root, other.root
     is_active = standing.is_active(target) or standing.is_active(other)
-    back = is_active and any(row["cold"] or row["restored"] for row in (root, part))
     cold = bool(root["cold"] and part["cold"] and not is_active)
-    tx.run("set_topic_state", key=root["key"], cold=int(cold), restored=int(back or bool(root["restored"])))
+    back = any(row["restored"] or (row["cold"] and is_active) for row in (root, part))
+    tx.run("set_topic_state", key=root["key"], cold=int(cold), restored=int(back))
     tx.run("set_topic_state", key=part["key"], cold=part["cold"], restored=0)
 
 
@@ -170,15 +174,6 @@ def _share(tx: Transaction, group: Group, part: int, moved: Sequence[Row]) -> No
         tx.run("set_accesses", key=row["key"], accesses=max(0, row["accesses"] - users[row["key"]]))
     given = [row["importance"] for row in moved if row["role"] == "user" and row["importance"] is not None]
     tx.run("weigh_topic", key=part, importance=max(given, default=group.root["importance"]))
-
-
-def _unused_id(tx: Transaction, principal: Principal, conversation: str, opening: str) -> str:
-    """The same messages may be split off, merged and split off again."""
-    while True:
-        found = topic_id(principal.person, conversation, opening)
-        if tx.one("conversation_of_topic", person=principal.person, id=found) is None:
-            return found
-        opening += "\0"
 
 
 def no_message(id: str) -> NotFound:

@@ -22,7 +22,7 @@ from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import Finding
 from recollect.sql import migrations as schema
 from recollect.sql.copying import copy_log
-from recollect.sql.driver import Handler, I, Job, Params, Purged, Row, T, Transaction
+from recollect.sql.driver import Handler, I, Job, Params, Purged, Row, T, Transaction, generations_in
 from recollect.sql.queries import load, postgres_spelling
 from recollect.sql.sqlite import SqliteDriver, upgraded_copy
 from recollect.sql.sqlite_file import new_file
@@ -286,7 +286,8 @@ class PostgresDriver:
                     target.run("lock_everything")
                     if save_to is not None:
                         _write_out(target, save_to)
-                    file.read(lambda there: copy_log(there, target)).result()  # keys never come again here
+                    file.read(lambda there: copy_log(there, target)).result()
+                    target.run("change_generations", by=generations_in(epoch))
                     target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
                 self._run(connection, _WRITING, self._checked(copy))

@@ -201,7 +201,8 @@ class SqliteDriver:
             try:
                 return job(SqliteTransaction(connection, self._queries))
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # after some errors it is over already
+                    connection.execute("ROLLBACK")
 
     # Writing
 

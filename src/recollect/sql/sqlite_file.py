@@ -20,6 +20,7 @@ import apsw
 
 from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import Finding
+from recollect.sql.driver import generations_in
 
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -185,7 +186,7 @@ def begin_epoch(connection: apsw.Connection, epoch: str, now: int) -> None:
         " ON CONFLICT (person, name) DO UPDATE SET value = ?1, changed_at = ?2",
         (epoch, now),
     )
-    connection.execute("UPDATE conversations SET generation = generation + ?", (int(epoch[:10], 16) + 1,))
+    connection.execute("UPDATE conversations SET generation = generation + ?", (generations_in(epoch),))
 
 
 def copy_database(source: str, target: str) -> None:

@@ -31,6 +31,7 @@ from recollect.sql.topics import Topics
 
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
+MadeOf = tuple[int, int]  # the key and generation of the conversation that derived rows were made of
 NOBODY: Final = ""  # whose settings are the database's own
 
 
@@ -281,7 +282,9 @@ class SqlStore:
 
         return await self._write(job)
 
-    async def reindex(self, principal: Principal, conversation: str, *, after: int, through: int, last: int) -> int:
+    async def reindex(
+        self, principal: Principal, conversation: str, made_of: MadeOf, *, after: int, through: int, last: int
+    ) -> int:
         """Make the entries of a stretch of a conversation anew; in one transaction, so that each is always found."""
         scope = {"person": principal.person, "conversation": conversation}
         page = await self._said("page", **scope, after=after, limit=through - after)
@@ -289,10 +292,9 @@ class SqlStore:
         made = await asyncio.to_thread(lambda: [entries.encode(one["content"], one["name"]) for one in found])
 
         def job(tx: Transaction) -> int:
-            row = tx.one("lock_conversation", **scope)
-            if row is None:
+            if tx.one("lock_conversation", **scope) is None or _unchanged(tx, scope, made_of) is None:
                 return 0
-            key = row["key"]
+            key = made_of[0]
             tx.run("delete_entries", key=key, after=after, through=through)
             there = tx.all("page", **scope, after=after, limit=through - after)
             still = {message["seq"] for message in there}  # others were erased meanwhile
@@ -308,8 +310,14 @@ class SqlStore:
         scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
         return await self._said("uncounted_messages", **scope)
 
-    async def save_tokens(self, rows: Sequence[Row]) -> None:
-        await self._write(lambda tx: tx.many("save_tokens", rows))
+    async def save_tokens(self, principal: Principal, conversation: str, made_of: MadeOf, rows: Sequence[Row]) -> None:
+        scope = {"person": principal.person, "conversation": conversation}
+
+        def job(tx: Transaction) -> None:
+            if _unchanged(tx, scope, made_of) is not None:
+                tx.many("save_tokens", rows)
+
+        await self._write(job)
 
     async def rewind(self, principal: Principal, conversation: str | None = None) -> None:
         """Forget derived rows of the person (or of one conversation), so that the worker makes them anew."""
@@ -398,12 +406,12 @@ class SqlStore:
         self,
         principal: Principal,
         conversation: str,
+        made_of: MadeOf,
         rows: Sequence[tuple[int, bytes]],
         *,
         embedder: Mapping[str, Any],
         after: int,
         through: int,
-        generation: int,
     ) -> bool:
         """Vectors by seq. When none are missing any more, they serve, and those of other embedders go.
 
@@ -411,14 +419,14 @@ class SqlStore:
         """
 
         def job(tx: Transaction) -> bool:
-            scope = tx.one("scope_conversations", person=principal.person, conversation=conversation)
+            scope = _unchanged(tx, {"person": principal.person, "conversation": conversation}, made_of)
             newest = tx.one("newest_embedder")
             if newest != embedder:
                 return False
-            if scope is None or scope["generation"] != generation:
-                return True  # erased meanwhile, or to be made anew
+            if scope is None:
+                return True
             own = embedder["key"]
-            key = scope["key"]
+            key, generation = made_of
             made = [{"key": key, "seq": seq, "embedder": own, "vectors": blob} for seq, blob in rows]
             tx.many("save_vectors", made)
             tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
@@ -488,6 +496,12 @@ class SqlStore:
         else:
             found = [*found, Finding("words", "ok", "every message can be found by its words")]
         return [*found, await self.archive.examine()]
+
+
+def _unchanged(tx: Transaction, scope: Row, made_of: MadeOf) -> Row | None:
+    """The conversation, if it still is the one that was read: not erased, not restored, not to be made anew."""
+    row = tx.one("scope_conversations", **scope)
+    return row if row is not None and (row["key"], row["generation"]) == made_of else None
 
 
 def _rewind_topics(tx: Transaction, person: str | None, conversation: str | None) -> None:

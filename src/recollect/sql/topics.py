@@ -9,7 +9,7 @@ from typing import Any
 
 from recollect.core import topics
 from recollect.core.drafts import to_json
-from recollect.core.errors import NotFound
+from recollect.core.errors import Conflict, NotFound
 from recollect.core.models import Message, Principal
 from recollect.core.topics import Group, grouped
 from recollect.sql.driver import Row, Run, Transaction
@@ -77,10 +77,11 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What placing some messages comes to: topics with their messages, of which the first is active now."""
+    """What placing some messages comes to."""
 
     through: int
     touched: Sequence[Touched]
+    active: Touched | None  # the topic that is spoken of now
     before: Touched | None  # see Standing
     rested: bool
     gone: Sequence[tuple[int, Touched]]  # a topic that was none after all, and where its messages belong
@@ -207,7 +208,7 @@ class Topics:
                 key=before.key,
                 after=before.placed,
                 through=made.through,
-                active=keys[id(made.touched[0])] if made.touched else before.active,
+                active=before.active if made.active is None else keys[id(made.active)],
                 before=None if made.before is None else keys[id(made.before)],
                 rested=int(made.rested),
                 generation=before.generation,
@@ -219,7 +220,7 @@ class Topics:
     def _save_topic(self, tx: Transaction, principal: Principal, before: Standing, one: Touched) -> int:
         key = one.key
         if key is None:
-            name = topic_id(principal.person, before.conversation, f"{one.opening_id}\0{one.opened}")
+            name = unused_id(tx, principal, before.conversation, f"{one.opening_id}\0{one.opened}")
             opened = {"opened": one.opened, "at": one.created_at, "title": one.title, "by_hand": 0}
             row = tx.one("insert_topic", key=before.key, id=name, **opened)
             assert row is not None  # noqa: S101 - inserted just now
@@ -270,17 +271,19 @@ class Topics:
 
     async def cool(
         self, principal: Principal, standing: Standing, fading: Callable[[Sequence[Group], Standing], Sequence[Group]]
-    ) -> set[int]:
-        """Those that are `fading` leave the topics that count; it decides by what they are now. Their keys."""
+    ) -> int:
+        """Those that are `fading` leave the topics that count; it decides by what they are now."""
 
-        def job(tx: Transaction) -> set[int]:
+        def job(tx: Transaction) -> int:
             tx.one("lock_conversation", person=principal.person, conversation=standing.conversation)
             now = standing_of(tx, principal, standing.conversation)
             if now is None or (now.key, now.generation) != (standing.key, standing.generation):
-                return set()
-            left = {one.root["key"] for one in fading(grouped(tx.all("topics_of", key=now.key)), now)}
+                return 0
+            left = [one.root["key"] for one in fading(grouped(tx.all("topics_of", key=now.key)), now)]
             tx.many("cool_topic", [{"key": key} for key in left])
-            return left
+            if left:
+                tx.run("topics_changed", key=now.key)
+            return len(left)
 
         return await self._write(job)
 
@@ -289,10 +292,14 @@ class Topics:
         await self._write(lambda tx: tx.run("refold_crowded", most=most))
 
 
-def topic_id(person: str, conversation: str, opening: str) -> str:
-    """Of what opened it, so that a topic which is made anew has the same."""
-    told = "\0".join((person, conversation, opening)).encode("utf-8", "surrogatepass")
-    return "t-" + hashlib.blake2b(told, digest_size=12).hexdigest()
+def unused_id(tx: Transaction, principal: Principal, conversation: str, opening: str) -> str:
+    """Of what opened it, so that a topic which is made anew has the same; another one if there is such a topic."""
+    while True:
+        told = "\0".join((principal.person, conversation, opening)).encode("utf-8", "surrogatepass")
+        found = "t-" + hashlib.blake2b(told, digest_size=12).hexdigest()
+        if tx.one("conversation_of_topic", person=principal.person, id=found) is None:
+            return found
+        opening += "\0"
 
 
 def standing_of(tx: Transaction, principal: Principal, conversation: str) -> Standing | None:
@@ -304,6 +311,15 @@ def standing_of(tx: Transaction, principal: Principal, conversation: str) -> Sta
         bool(row["topic_rested"]), row["generation"], row["topics_version"], row["embedder"], row["embedder_name"],
         row["dimensions"] or 0,
     )  # fmt: skip
+
+
+def find_placed(tx: Transaction, principal: Principal, id: str) -> tuple[Standing, Group]:
+    """A topic to do something with its messages, locked. Refused while they are being placed anew."""
+    standing, group = find_topic(tx, principal, id, lock=True)
+    if group.waits:
+        told = "The messages of this topic are being placed anew; try again when the rebuild is through."
+        raise Conflict("topic_being_rebuilt", told, retryable=True)
+    return standing, group
 
 
 def find_topic(tx: Transaction, principal: Principal, id: str, *, lock: bool = False) -> tuple[Standing, Group]:
@@ -336,7 +352,7 @@ def close_ranks(tx: Transaction, key: int) -> int:
     """
     for group in grouped(tx.all("topics_of", key=key)):
         parts = [row for row in group.merged if row["messages"]]
-        if not group.root["messages"] and parts:
+        if not group.root["messages"] and not group.waits and parts:
             _take_over(tx, key, group.root, parts[0])
     for row in tx.all("empty_topics", key=key):
         tx.run("hang_higher", key=row["key"])

@@ -84,17 +84,16 @@ class FoldTopics:
 
         done = 0
         found = await self._store.topics.all(work.principal, work.conversation)
+        if found is not None and self.fading(found[1], found[0]):
+            await self._store.topics.cool(work.principal, found[0], self.fading)
+            found = await self._store.topics.all(work.principal, work.conversation)
         if found is None:
             return 0
         standing, groups = found
-        cold = {one.root["key"] for one in groups if one.root["cold"]}
-        if self.fading(groups, standing):
-            cold |= await self._store.topics.cool(work.principal, standing, self.fading)
         dictionary: Dictionary | None = None
         for group in groups:
             check()
-            settings, is_cold = self._settings(), group.root["key"] in cold
-            restored = bool(group.root["restored"]) and not is_cold
+            settings, is_cold, restored = self._settings(), bool(group.root["cold"]), bool(group.root["restored"])
             if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
                 dictionary = dictionary or await self._store.archive.dictionary(work.principal)
                 keep = 0 if is_cold else settings.recent_message_keep
@@ -110,7 +109,7 @@ class FoldTopics:
         """Topics to leave, lowest first, until there are no more than enough: never the active one or one that is
         pinned."""
         settings = self._settings()
-        warm = [group for group in groups if not group.root["cold"]]
+        warm = [group for group in groups if not group.root["cold"] and not group.waits]
         now, how = times.to_micros(self._clock.now()), aging(settings)
         faint = [
             (priority, group.root["opened_seq"], group)
@@ -152,7 +151,7 @@ class FoldTopics:
         """The summary grows by what has gone into the archive since it was told."""
         root = group.root
         statements = from_stored(root["summary"])
-        after = root["summary_seq"] if statements else 0
+        after = abs(root["summary_seq"]) if statements else 0
         members = await self._store.topics.members(principal, standing, group, after=after)
         hot, _ = await self._store.topics.hot(principal, standing, group)
         kept = {row["seq"] for row in hot}
@@ -163,8 +162,9 @@ class FoldTopics:
             check()
             some = news[start : start + TOLD_AT_ONCE]
             statements = await self._told(some, statements, standing, check)
+            through = some[-1].seq if some[-1] is news[-1] else -some[-1].seq
             summary = to_stored(statements)
-            if not await self._store.topics.tell(principal, standing, root["key"], summary, through=some[-1].seq):
+            if not await self._store.topics.tell(principal, standing, root["key"], summary, through=through):
                 raise Interrupted  # the next look sees what there is then
 
     async def _told(
@@ -226,8 +226,8 @@ class FoldTopics:
 
 def _is_untold(group: Group) -> bool:
     """Whether something went into the archive that the summary does not know of: telling it was interrupted."""
-    root = group.root
-    return bool(group.total("archived")) and (root["summary"] is None or root["folded_seq"] > root["summary_seq"])
+    told = group.root["summary_seq"] if group.root["summary"] is not None else 0
+    return bool(group.total("archived")) and (told <= 0 or group.root["folded_seq"] > told)
 
 
 class _Portion:

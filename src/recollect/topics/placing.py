@@ -224,7 +224,6 @@ class _Placing:
         )
 
     def placement(self, through: int) -> Placement:
-        """The active topic first."""
         import numpy as np
 
         stand, sums = self._matcher.standing, self._matcher.sums
@@ -232,10 +231,9 @@ class _Placing:
         for place, topic in enumerate(self._topics):
             if topic.seqs or place in (stand.active, stand.before) or topic.changed:
                 topic.sums = sums[place].astype(np.float16).tobytes()
-                touched.append((place != stand.active, place))
-        order = [self._topics[place] for _, place in sorted(touched)]
-        before = None if stand.before is None else self._topics[stand.before]
-        return Placement(through, order, before, stand.paused, self._gone)
+                touched.append(topic)
+        active, before = (None if at is None else self._topics[at] for at in (stand.active, stand.before))
+        return Placement(through, touched, active, before, stand.paused, self._gone)
 
 
 def _known(group: Group) -> Touched:
