@@ -439,12 +439,6 @@ WHERE t.conversation_key = :key AND t.messages = 0 AND NOT EXISTS (
     SELECT 1 FROM messages m WHERE m.conversation_key = c.key AND m.seq = t.opened_seq AND m.seq > c.topiced_seq
 );
 
--- name: delete_empty_topics
-DELETE FROM topics WHERE conversation_key = :key AND messages = 0 AND NOT EXISTS (
-    SELECT 1 FROM conversations c JOIN messages m ON m.conversation_key = c.key
-    WHERE c.key = topics.conversation_key AND m.seq = topics.opened_seq AND m.seq > c.topiced_seq
-);
-
 -- name: hang_higher
 -- What was merged into a topic that goes belongs to what that one was merged into.
 UPDATE topics SET merged_into = (SELECT above.merged_into FROM topics above WHERE above.key = :key)

@@ -104,8 +104,9 @@ class Grouping:
             if title is not None:
                 tx.run("retitle_topic", key=made["key"], title=title, named=1)
             tx.many("move_message", [{"key": standing.key, "seq": row["seq"], "topic": made["key"]} for row in chosen])
+            moved = {row["seq"] for row in chosen}
             for row in group.rows:
-                if row["opened_seq"] in {one["seq"] for one in chosen}:
+                if row["opened_seq"] in moved:
                     reopen_topic(tx, row, self._texts)
             _share(tx, group, made["key"], chosen)
             if tx.run("enter_topic", key=standing.key, topic=made["key"]):  # what it left is not spoken of any more

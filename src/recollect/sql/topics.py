@@ -354,9 +354,11 @@ def close_ranks(tx: Transaction, key: int) -> int:
         parts = [row for row in group.merged if row["messages"]]
         if not group.root["messages"] and not group.waits and parts:
             _take_over(tx, key, group.root, parts[0])
-    for row in tx.all("empty_topics", key=key):
+    empty = tx.all("empty_topics", key=key)
+    for row in empty:
         tx.run("hang_higher", key=row["key"])
-    return tx.run("delete_empty_topics", key=key)
+        tx.run("delete_topic", key=row["key"])
+    return len(empty)
 
 
 def _take_over(tx: Transaction, conversation: int, root: Mapping[str, Any], part: Mapping[str, Any]) -> None:
