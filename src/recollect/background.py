@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
@@ -17,7 +18,7 @@ from recollect.compose import Parts
 from recollect.compressing import Compressing, Writer, active
 from recollect.core.models import Done
 from recollect.core.protocols import Tokenizer
-from recollect.current_settings import CurrentSettings
+from recollect.current_settings import CurrentSettings, SettingsBook
 from recollect.embedding import EmbedMessages
 from recollect.holders import new_holder
 from recollect.metrics import RecallMetrics
@@ -35,8 +36,14 @@ class Background:
     """Both workers as one."""
 
     def __init__(
-        self, parts: Parts, settings: CurrentSettings, embedding: EmbedMessages, metrics: RecallMetrics
+        self,
+        parts: Parts,
+        book: SettingsBook,
+        settings: CurrentSettings,
+        embedding: EmbedMessages,
+        metrics: RecallMetrics,
     ) -> None:
+        """How the workers themselves go about it is as in `settings`; each person's work follows that person's own."""
         store, clock = parts.store, parts.clock
         self._settings = settings
         holder = new_holder(clock.now())
@@ -50,21 +57,11 @@ class Background:
         def writer() -> Writer:
             from recollect.writing import BriefWriter  # its rules take a while to read
 
-            return BriefWriter(parts.model, hosted=parts.hosted, settings=lambda: settings.now, tokenizer=tokenizer)
+            return BriefWriter(parts.model, hosted=parts.hosted, tokenizer=tokenizer)
 
-        def topic_writer() -> Writer | None:
+        def topic_writer(of: Settings) -> Writer | None:
             """A model tells topics where they stand in for the brief; elsewhere it has written that already."""
-            if parts.model is None or active(settings.now):
-                return None
-            from recollect.writing import BriefWriter
-
-            def shorter() -> Settings:
-                most = settings.now.topic_summary_token_cap
-                return settings.now.model_copy(
-                    update={"memory_summary_token_cap": max(most, 50), "narrative_policy": "tokens"}
-                )
-
-            return BriefWriter(parts.model, hosted=parts.hosted, settings=shorter, tokenizer=tokenizer)
+            return None if parts.model is None or active(of) else writer()
 
         def must_wait() -> bool:
             """Without a model, folding needs the processor that the built-in embedder needs too, which comes first."""
@@ -74,13 +71,13 @@ class Background:
             store,
             clock,
             writer,
-            settings=lambda: settings.now,
+            settings=book.now,
             tokenizer=tokenizer,
             holder=holder,
             must_wait=must_wait,
         )
-        self.placing = PlaceMessages(store, clock, settings=lambda: settings.now)
-        self.folding = FoldTopics(store, clock, settings=lambda: settings.now, tokenizer=tokenizer, writer=topic_writer)
+        self.placing = PlaceMessages(store, clock, settings=book.now)
+        self.folding = FoldTopics(store, clock, settings=book.now, tokenizer=tokenizer, writer=topic_writer)
         tracks = [
             Track("worked", [IndexWords(store), CountTokens(store, tokenizer)]),
             Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
@@ -92,8 +89,9 @@ class Background:
             Track("folded", [self.folding], slice=FOLDED, side_by_side=2, whole=False),
         ]
         tending: list[Upkeep] = [self.compressing, self.folding]
-        self.indexing = Worker(store, clock, holder=holder, tracks=tracks, upkeep=upkeep, lease=lease)
-        self.briefing = Worker(store, clock, holder=holder, tracks=slow, upkeep=tending, lease=lease)
+        worker = partial(Worker, store, clock, holder=holder, lease=lease, prepare=book.prepare)
+        self.indexing = worker(tracks=tracks, upkeep=upkeep)
+        self.briefing = worker(tracks=slow, upkeep=tending)
         self._workers = (self.indexing, self.briefing)
 
     def notify(self) -> None:

@@ -23,7 +23,7 @@ from recollect.chores import FreeLeases, as_message
 from recollect.core import times, triggers
 from recollect.core.brief import Body, Brief, CorruptBrief, of_body
 from recollect.core.errors import Conflict, NotFound, RecollectError, StoreUnavailable
-from recollect.core.models import Message, Principal
+from recollect.core.models import OPERATOR, Message, Principal
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.triggers import Situation, TurnSize
 from recollect.core.turns import turns_of
@@ -61,6 +61,7 @@ class Fold:
     zone: str
     now: datetime
     tokens: int  # of the turns
+    settings: Settings
     ask_model: bool = True
 
     @property
@@ -94,7 +95,7 @@ class Compressing:
         clock: Clock,
         writer: Callable[[], Writer],
         *,
-        settings: Callable[[], Settings],
+        settings: Callable[[Principal], Settings],
         tokenizer: Callable[[], Tokenizer],
         holder: str,
         must_wait: Callable[[], bool] = lambda: False,
@@ -122,10 +123,12 @@ class Compressing:
     async def tend(self) -> int:
         """Where days are folded, the worker looks again when one may have ended, whether or not anything was said."""
         now = self._clock.now()
-        if self._settings().compress_daily and (self._looked is None or abs(now - self._looked) >= LOOK_AGAIN):
+        if self._looked is None or abs(now - self._looked) >= LOOK_AGAIN:
             since = times.EARLIEST if self._looked is None else now - RECENT
-            self._looked = now
-            await self._store.briefs.look_again(since=since)
+            wanted = self._settings(OPERATOR).compress_daily
+            if wanted or "true" in await self._store.given_settings("compress_daily"):
+                self._looked = now
+                await self._store.briefs.look_again(since=since)
         return 0
 
     async def do(self, work: Work) -> int:
@@ -221,7 +224,7 @@ class Compressing:
                     raise Conflict("brief_changed", told, retryable=True) from error
 
     async def _is_due(self, principal: Principal, conversation: str) -> bool:
-        if not active(self._settings()):
+        if not active(self._settings(principal)):
             return False
         standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
@@ -269,7 +272,7 @@ class Compressing:
 
     @property
     def _lease(self) -> timedelta:
-        return timedelta(seconds=self._settings().worker_lease_seconds)
+        return timedelta(seconds=self._settings(OPERATOR).worker_lease_seconds)
 
     async def _step(
         self,
@@ -289,14 +292,15 @@ class Compressing:
         reason, run.target = self._due(sizes, before, principal, conversation, force=force, target=run.target)
         if not run.target:
             return False
-        through = self._reached(sizes, run.target)
+        settings = self._settings(principal)
+        through = _reached(sizes, run.target, settings)
         old = await self._last(principal, conversation, before)
         check()
         messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
         turns = turns_of(messages)
         tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
         now = self._clock.now()
-        fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens, run.ask_model)
+        fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens, settings, run.ask_model)
         if self._writer is None:
             self._writer = await asyncio.to_thread(self._make_writer)
         body = await self._writer.write(fold, check)
@@ -380,7 +384,7 @@ class Compressing:
         target: int = 0,
     ) -> tuple[str, int]:
         """Why to fold, and through which seq; 0 for not at all."""
-        settings = self._settings()
+        settings = self._settings(principal)
         sizes = [turn.size for turn in turns]
         if turns and turns[0].last <= target:
             return "rest", target
@@ -392,12 +396,6 @@ class Compressing:
             situation = Situation(sizes, before.tokens, prompt, today)
             reason, due = triggers.first_due(active(settings), situation)
         return (reason, turns[due - 1].last) if due else ("", 0)
-
-    def _reached(self, turns: Sequence[_Turn], target: int) -> int:
-        """How far one step goes: a model reads no more at once."""
-        due = [turn.size for turn in turns if turn.last <= target]
-        most = max(STEP, self._settings().memory_chunk_summarize_threshold)
-        return turns[triggers.within(due, len(due), most) - 1].last
 
 
 def active(settings: Settings) -> list[triggers.Trigger]:
@@ -421,6 +419,13 @@ def active(settings: Settings) -> list[triggers.Trigger]:
 class _Turn:
     size: TurnSize
     last: int  # seq
+
+
+def _reached(turns: Sequence[_Turn], target: int, settings: Settings) -> int:
+    """How far one step goes: a model reads no more at once."""
+    due = [turn.size for turn in turns if turn.last <= target]
+    most = max(STEP, settings.memory_chunk_summarize_threshold)
+    return turns[triggers.within(due, len(due), most) - 1].last
 
 
 class _TurnNumber:

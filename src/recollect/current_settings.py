@@ -1,21 +1,51 @@
-"""The settings in force: those of the constructor, the database, the environment and the file, and their changes."""
+"""The settings in force for everybody who asks: of the constructor, the database, the environment and the file."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections import OrderedDict
+from typing import Any, Final
 
 from recollect.compose import Parts
 from recollect.core.models import Principal
 from recollect.settings import Settings, checked_changes, layer
 
+FRESH: Final = 1.0  # seconds; other processes may change settings
+KEPT: Final = 10_000  # people whose settings are kept in memory
+
+
+class SettingsBook:
+    """Everybody's settings. What was not read yet is as it was at the start."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._kept: OrderedDict[str, CurrentSettings] = OrderedDict()
+
+    def of(self, principal: Principal) -> CurrentSettings:
+        person = principal.person
+        if person not in self._kept:
+            self._kept[person] = CurrentSettings(self._parts, principal)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(person)
+        return self._kept[person]
+
+    def now(self, principal: Principal) -> Settings:
+        return self.of(principal).now
+
+    async def prepare(self, principal: Principal) -> None:
+        """Before something is done for somebody."""
+        await self.of(principal).fresh()
+
 
 class CurrentSettings:
-    """Read anew from the database now and then, since other processes may change them."""
+    """One person's. Read anew from the database now and then, since other processes may change them."""
 
     def __init__(self, parts: Parts, principal: Principal) -> None:
         self._parts, self._principal = parts, principal
         self._layered = layer(parts.given, {}, parts.environment, parts.file)
         self._overridden: set[str] = set()  # changed here since the constructor spoke
+        self._read: float | None = None
 
     @property
     def now(self) -> Settings:
@@ -25,12 +55,19 @@ class CurrentSettings:
     def origins(self) -> dict[str, str]:
         return dict(self._layered.origins)
 
+    async def fresh(self) -> Settings:
+        """As they were a second ago, or are now."""
+        if self._read is None or time.monotonic() - self._read > FRESH:
+            return await self.refresh()
+        return self.now
+
     async def refresh(self) -> Settings:
-        stored = await self._parts.store.settings(self._principal)
+        self._read = time.monotonic()
+        operator, own = await self._parts.store.settings(self._principal)
         given = self._parts.given
         if given is not None and self._overridden:  # a change made here counts more than what the constructor said
             given = Settings(**given.model_dump(include=given.model_fields_set - self._overridden))
-        self._layered = layer(given, stored, self._parts.environment, self._parts.file)
+        self._layered = layer(given, own, self._parts.environment, self._parts.file, operator=operator)
         return self.now
 
     async def change(self, changes: dict[str, Any]) -> Settings:

@@ -1,8 +1,9 @@
 """The one settings class, and where each value comes from.
 
-Order, strongest first: what the constructor was given, what was changed at run time (kept in the database), the
-environment, the settings file, the default. A value can be set in the environment as RECOLLECT_<NAME>, or under the
-variable name of the design documents, which is the field's own name in capitals (RAG_HYBRID, MEMORY_K_RAW_TURNS, …).
+Order, strongest first: what the constructor was given, what the person changed at run time, what the operator changed
+for everybody (both kept in the database), the environment, the settings file, the default. A value can be set in the
+environment as RECOLLECT_<NAME>, or under the variable name of the design documents, which is the field's own name in
+capitals (RAG_HYBRID, MEMORY_K_RAW_TURNS, …).
 """
 
 from __future__ import annotations
@@ -135,20 +136,26 @@ FIXED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """Settings with the origin of each value: constructor, stored, environment, file or default."""
+    """Settings with the origin of each value: constructor, stored, operator, environment, file or default."""
 
     settings: Settings
     origins: dict[str, str]
 
 
 def layer(
-    given: Settings | None, stored: Mapping[str, str], environment: Mapping[str, Any], file: Mapping[str, Any]
+    given: Settings | None,
+    stored: Mapping[str, str],
+    environment: Mapping[str, Any],
+    file: Mapping[str, Any],
+    *,
+    operator: Mapping[str, str] | None = None,
 ) -> Layered:
     """Put the layers on each other and check the result."""
     explicit = given.model_dump(include=given.model_fields_set) if given is not None else {}
     layers = (
         ("file", file),
         ("environment", environment),
+        ("operator", _usable(operator or {})),
         ("stored", _usable(stored)),
         ("constructor", explicit),
     )

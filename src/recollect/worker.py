@@ -102,7 +102,10 @@ class Worker:
         tracks: Sequence[Track],
         upkeep: Sequence[Upkeep],
         lease: Callable[[], timedelta],
+        prepare: Callable[[Principal], Awaitable[object]],
     ) -> None:
+        """Before the work on somebody's conversation all is `prepare`d for that person."""
+        self._prepare = prepare
         self._store, self._clock, self._holder = store, clock, holder
         self._tracks, self._upkeep = tracks, upkeep
         self._lease = lease
@@ -263,6 +266,7 @@ class Worker:
             return False
         ok = True
         try:
+            await self._prepare(work.principal)
             for chore in track.chores:
                 ok = await self._try(chore, work, counts, failed) and ok
         except BaseException:

@@ -56,21 +56,25 @@ class _Told:
     dropped: int
 
 
+def _patience(settings: Settings) -> float:
+    """Seconds until a model has failed."""
+    return settings.provider_timeout_seconds * (settings.provider_retries + 1) + 1
+
+
 class BriefWriter:
     def __init__(
         self,
         model: Model | None,
         *,
         hosted: bool,
-        settings: Callable[[], Settings],
         tokenizer: Callable[[], Tokenizer],
     ) -> None:
         """A `hosted` prompt answers with plain text."""
-        self._model, self._hosted, self._settings, self._tokenizer = model, hosted, settings, tokenizer
+        self._model, self._hosted, self._tokenizer = model, hosted, tokenizer
 
     async def write(self, fold: Fold, check: Callable[[], None]) -> Body:
         tokenizer = await asyncio.to_thread(self._tokenizer)
-        length = self._length(fold.version, tokenizer)
+        length = self._length(fold.version, fold.settings, tokenizer)
         entries = await asyncio.to_thread(_known, fold)
         reason = None
         if self._model is not None and not fold.ask_model:
@@ -92,10 +96,10 @@ class BriefWriter:
         statements = summarise(fold.turns, old=before, length=length, zone=fold.zone, known=known, pause=Pause())
         return self._body(fold, statements, entries, tokenizer, brief.BUILT_IN)
 
-    def _length(self, version: int, tokenizer: Tokenizer) -> Length:
-        if self._settings().narrative_policy == "words":
+    def _length(self, version: int, settings: Settings, tokenizer: Tokenizer) -> Length:
+        if settings.narrative_policy == "words":
             return ladder(version)
-        most = self._settings().memory_summary_token_cap
+        most = settings.memory_summary_token_cap
         return Length(int(most * LEAST), most, tokenizer.count)
 
     def _body(
@@ -133,7 +137,7 @@ class BriefWriter:
         asked = replies.request(
             old.narrative if old else "", old.entries if old else (), fold.turns, _described(length)
         )
-        text = await self._answer(model, asked, check)
+        text = await self._answer(model, asked, fold.settings, check)
         try:
             reply = self._read(text)
         except InvalidReply as error:
@@ -142,7 +146,7 @@ class BriefWriter:
             if self._hosted:
                 raise ModelFailed(f"invalid reply: {error}") from None
             try:
-                reply = self._read(await self._answer(model, again, check))
+                reply = self._read(await self._answer(model, again, fold.settings, check))
             except InvalidReply as second:
                 raise ModelFailed(f"invalid reply: {second}") from None
         return await asyncio.to_thread(_checked, reply, fold, length)
@@ -150,17 +154,13 @@ class BriefWriter:
     def _read(self, text: str) -> Reply:
         return replies.plain(text) if self._hosted else replies.parse(text)
 
-    @property
-    def _patience(self) -> float:
-        """Seconds until a model has failed."""
-        settings = self._settings()
-        return settings.provider_timeout_seconds * (settings.provider_retries + 1) + 1
-
-    async def _answer(self, model: Model, messages: Sequence[JsonObject], check: Callable[[], None]) -> str:
+    async def _answer(
+        self, model: Model, messages: Sequence[JsonObject], settings: Settings, check: Callable[[], None]
+    ) -> str:
         schema = None if self._hosted else replies.SCHEMA
         try:
             asking = model.complete(messages, schema=schema, max_tokens=ANSWER)
-            text = await awaited(asking, self._patience, check)
+            text = await awaited(asking, _patience(settings), check)
         except RecollectError as error:
             if error.code in ("interrupted", "store_closed"):
                 raise

@@ -218,6 +218,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
         "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
+        "given_settings",
     }  # fmt: skip
     for part in (SqlStore, Archive, Briefs, Grouping, Topics):
         for name, method in inspect.getmembers(part, inspect.isfunction):
@@ -226,7 +227,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
-    internal = {"open", "submit", "notice", "closed_error", "work_until"}
+    internal = {"open", "of", "submit", "notice", "closed_error", "work_until"}
 
     def public(kind: type) -> dict[str, inspect.Signature]:
         return {

@@ -196,7 +196,13 @@ def test_a_failing_chore_is_named_and_tried_again(open_memory: Open) -> None:
 
 def _worker_of(engine: AsyncMemory, *tracks: Track) -> Worker:
     return Worker(
-        engine._store, engine._clock, holder="h", tracks=tracks, upkeep=[], lease=lambda: timedelta(seconds=9)
+        engine._store,
+        engine._clock,
+        holder="h",
+        tracks=tracks,
+        upkeep=[],
+        lease=lambda: timedelta(seconds=9),
+        prepare=engine._book.prepare,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect import InvalidInput, Memory, Settings
+from recollect.core.models import OPERATOR
 
 Open = Callable[..., Memory]
 
@@ -156,3 +157,37 @@ def test_a_file_that_merely_lies_here_may_not_say_where_keys_are_sent(
     assert caught.value.code == "untrusted_settings_file"
     monkeypatch.setenv("RECOLLECT_SETTINGS", str(elsewhere / "recollect.toml"))
     Memory(":memory:", worker=False).close()
+
+
+def test_what_the_operator_changes_holds_for_everybody_who_has_not_chosen_otherwise(open_memory: Open) -> None:
+    sara, omar = open_memory(person="sara"), open_memory(person="omar")
+    sara.change_settings(rag_token_budget=700)
+    operator = sara._engine.of(OPERATOR)
+    sara._wait(operator.change_settings(rag_token_budget=400, memory_k_raw_turns=2))
+    assert (sara.settings().rag_token_budget, sara.settings().memory_k_raw_turns) == (700, 2)
+    assert (omar.settings().rag_token_budget, omar.settings().memory_k_raw_turns) == (400, 2)
+    assert sara.setting_origins()["rag_token_budget"] == "stored"
+    assert omar.setting_origins()["rag_token_budget"] == "operator"
+
+
+def test_the_worker_follows_the_settings_of_each_person(open_memory: Open) -> None:
+    """One process works for everybody: whose conversation it is decides when it is folded."""
+    sara, omar = open_memory(person="sara"), open_memory(person="omar")
+    sara.change_settings(compress_messages_at=5)
+    for memory in (sara, omar):
+        for n in range(4):
+            memory.add("trip", "user", f"I live in town number {n} and I like it.")
+            memory.add("trip", "assistant", "Noted.")
+    assert omar.drain().complete
+    assert sara.brief("trip") is not None
+    assert omar.brief("trip") is None
+
+
+def test_memories_of_several_people_share_one_database_and_see_their_own(open_memory: Open) -> None:
+    sara = open_memory(person="sara")
+    engine = sara._engine
+    omar = engine.of(engine._principal.__class__("omar"))
+    sara.add("trip", "user", "Peanuts make me ill.")
+    sara._wait(omar.add("trip", "user", "I eat everything."))
+    assert [message.content for message in sara.history("trip")] == ["Peanuts make me ill."]
+    assert [hit.text for hit in sara._wait(omar.recall("peanuts"))] != ["Peanuts make me ill."]

@@ -166,7 +166,7 @@ def test_scores_from_the_arms_are_those_that_recall_gives_with_such_weights(
             await memory.add_many("a", sayings(120))
             await memory.add_many("small", sayings(2, seed=5))
             await memory.drain()
-            real = Recaller(memory._store, memory._clock, memory._embedders, lambda: settings)
+            real = Recaller(memory._store, memory._clock, memory._embedders, lambda _: settings)
             tuner = tuning.Tuner(real, Settings())
             for query in ("river dinner", "what does parse_row in loadUser do last week", "museum"):
                 arms = await tuner.arms(Principal(), Judged(query, conversation, frozenset()))

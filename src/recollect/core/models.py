@@ -46,6 +46,9 @@ class Principal(Record):
     clearances: tuple[str, ...] = ()
 
 
+OPERATOR: Final = Principal("")  # whose settings hold for everybody who has not chosen otherwise
+
+
 @dataclass(frozen=True, slots=True)
 class Draft(Record):
     """A checked message that is not stored yet: no `seq`, and `at` may still lack a zone."""

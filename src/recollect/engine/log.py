@@ -114,6 +114,6 @@ class Log(Opened):
             changes["zone"] = times.load_zone(zone).key
         await self._ready()
         changed = await self._store.update_conversation(self._principal, conversation, **changes)
-        if self._recalling is not None and zone is not None:
-            self._recalling.scopes.forget()
+        if self._shared.recaller is not None and zone is not None:
+            self._shared.recaller.scopes.forget()
         return changed

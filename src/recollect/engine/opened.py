@@ -1,10 +1,11 @@
-"""What all use cases stand on: the parts of a memory, opened and closed."""
+"""What all use cases stand on: the parts that memories on one database share, opened and closed, and who asks."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Sequence
+from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +15,7 @@ from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Principal
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.text import identity
-from recollect.current_settings import CurrentSettings
+from recollect.current_settings import SettingsBook
 from recollect.embedding import Embedders, EmbedMessages
 from recollect.metrics import RecallMetrics
 from recollect.settings import Settings
@@ -22,6 +23,16 @@ from recollect.settings import Settings
 if TYPE_CHECKING:
     from recollect.recall.prompting import Prompting
     from recollect.recall.recaller import Recaller
+
+
+class Shared:
+    """What there is once for a database, whoever asks: connections, caches, the worker."""
+
+    def __init__(self) -> None:
+        self.opening = asyncio.Lock()
+        self.state = "new"
+        self.task: asyncio.Task[None] | None = None
+        self.recaller: Recaller | None = None
 
 
 class Opened:
@@ -41,61 +52,62 @@ class Opened:
         clock: Clock | None = None,
         worker: bool = True,
     ) -> None:
-        self._principal = Principal(
-            identity(person, "person"),
-            None if department is None else identity(department, "department"),
-            None if ministry is None else identity(ministry, "ministry"),
-            tuple(identity(clearance, "clearance") for clearance in clearances),
-        )
+        self._principal = principal(person, department, ministry, clearances)
         self._parts = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
         self._store, self._clock = self._parts.store, self._parts.clock
-        self._current = CurrentSettings(self._parts, self._principal)
+        self._book = SettingsBook(self._parts)
+        self._current = self._book.of(self._principal)
         self._embedders = Embedders(self._parts.embedder, patience=2 * self._current.now.provider_timeout_seconds)
         self._metrics = RecallMetrics(self._store, self._clock)
-        self._recalling: Recaller | None = None
         self._embedding = EmbedMessages(
             self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
-        self._background = Background(self._parts, self._current, self._embedding, self._metrics)
+        self._background = Background(self._parts, self._book, self._current, self._embedding, self._metrics)
         self._has_worker = worker
-        self._task: asyncio.Task[None] | None = None
-        self._opening = asyncio.Lock()
-        self._state = "new"
+        self._shared = Shared()
+
+    def of(self, person: Principal) -> Self:
+        """The memory of somebody else on the same database. Parts, caches and worker are shared: close only one."""
+        other = copy(self)
+        other._principal = person
+        other._current = self._book.of(person)
+        return other
 
     # Opening and closing
 
     async def open(self) -> Self:
         """Connect and bring the schema up to date. Called by whatever is used first."""
-        async with self._opening:
-            if self._state == "closed":
+        async with self._shared.opening:
+            if self._shared.state == "closed":
                 raise self.closed_error()
-            if self._state == "new":
+            if self._shared.state == "new":
                 try:
                     await self._store.open(self._clock.now())
                     await self._current.refresh()
                 except BaseException:
                     await self._store.close()
-                    self._state = "closed"
+                    self._shared.state = "closed"
                     raise
-                self._state = "open"
+                self._shared.state = "open"
                 if self._has_worker:
-                    self._task = asyncio.create_task(self._background.run(), name="recollect-worker")
+                    self._shared.task = asyncio.create_task(self._background.run(), name="recollect-worker")
         return self
 
     async def close(self) -> None:
         """Let running work come to a stop, then let go of the database."""
-        async with self._opening:
-            if self._state == "open":
+        async with self._shared.opening:
+            if self._shared.state == "open":
                 self._background.compressing.stop()
                 self._background.stop()
-                if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
-                    await self._task  # that of an earlier loop ended with it
+                task = self._shared.task
+                if task is not None and task.get_loop() is asyncio.get_running_loop():
+                    await task  # that of an earlier loop ended with it
                 await self._background.compressing.ended()
                 await self._metrics.flush()
                 await self._store.close()
                 for part in self._parts.owned:
                     await part.close()
-            self._state = "closed"
+            self._shared.state = "closed"
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -110,20 +122,33 @@ class Opened:
         return StoreUnavailable("store_closed", "This memory is closed.", retryable=False)
 
     async def _ready(self) -> None:
-        if self._state != "open":
+        if self._shared.state != "open":
             await self.open()
+        await self._current.fresh()
 
     @property
     def _recaller(self) -> Recaller:
         """Made when first asked for: it brings numpy."""
-        if self._recalling is None:
+        if self._shared.recaller is None:
             from recollect.recall.recaller import Recaller
 
-            self._recalling = Recaller(self._store, self._clock, self._embedders, lambda: self._current.now)
-        return self._recalling
+            self._shared.recaller = Recaller(self._store, self._clock, self._embedders, self._book.now)
+        return self._shared.recaller
 
     @property
     def _prompting(self) -> Prompting:
         from recollect.recall.prompting import Prompting
 
-        return Prompting(self._store, self._recaller, lambda: self._current.now)
+        return Prompting(self._store, self._recaller, self._current.now)
+
+
+def principal(
+    person: str, department: str | None = None, ministry: str | None = None, clearances: Sequence[str] = ()
+) -> Principal:
+    """Who asks, checked."""
+    return Principal(
+        identity(person, "person"),
+        None if department is None else identity(department, "department"),
+        None if ministry is None else identity(ministry, "ministry"),
+        tuple(identity(clearance, "clearance") for clearance in clearances),
+    )

@@ -45,7 +45,7 @@ class Upkeep(Opened):
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""
         await self._ready()
-        task = self._task or asyncio.create_task(self._background.run(), name="recollect-worker")
+        task = self._shared.task or asyncio.create_task(self._background.run(), name="recollect-worker")
         await stop.wait()
         self._background.stop()
         await task
@@ -107,9 +107,9 @@ class Upkeep(Opened):
         saved = None if save_to is None else Path(save_to)
         await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._embedding.reset()
-        if self._recalling is not None:
-            self._recalling.briefs.forget()
-            self._recalling.topics.forget()
+        if self._shared.recaller is not None:
+            self._shared.recaller.briefs.forget()
+            self._shared.recaller.topics.forget()
         self._background.notify()
 
     # Erasing
@@ -133,8 +133,8 @@ class Upkeep(Opened):
         await self._ready()
         await self._metrics.flush()  # so that nothing of the person is written after the erase
         erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
-        if self._recalling is not None:
-            self._recalling.topics.forget()
+        if self._shared.recaller is not None:
+            self._shared.recaller.topics.forget()
         return erased
 
     # Health

@@ -28,7 +28,7 @@ LIKED: Final = 30  # messages that recall likes so well that what the ledger has
 
 
 class Prompting:
-    def __init__(self, store: SqlStore, recaller: Recaller, settings: Callable[[], Settings]) -> None:
+    def __init__(self, store: SqlStore, recaller: Recaller, settings: Settings) -> None:
         self._store, self._recaller, self._settings = store, recaller, settings
 
     async def context(
@@ -43,7 +43,7 @@ class Prompting:
         at: datetime | None = None,
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
-        settings = self._settings()
+        settings = self._settings
         newest = await self._newest_turns(principal, conversation)
         stored: int | None = None  # the question itself, if it is stored already
         if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
@@ -74,7 +74,7 @@ class Prompting:
                 _build, found, messages, newest, text, system_prompt, conversation, zones, *settled
             )
         found.watch.lap("build")
-        metrics = self._recaller.metrics(found, (), conversation, context.tokens)
+        metrics = self._recaller.metrics(principal, found, (), conversation, context.tokens)
         recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
         metrics["hits"] = sum(len(part["items"]) for part in recalled)
         metrics["budget"] = budget

@@ -74,7 +74,9 @@ class Found:
 
 
 class Recaller:
-    def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self, store: SqlStore, clock: Clock, embedders: Embedders, settings: Callable[[Principal], Settings]
+    ) -> None:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
         self.briefs = LatestBriefs(store)
@@ -82,8 +84,8 @@ class Recaller:
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
-        other = Recaller(self._store, self._clock, self._embedders, settings)
-        other.scopes = self.scopes
+        other = Recaller(self._store, self._clock, self._embedders, lambda _: settings())
+        other.scopes, other.briefs, other.topics = self.scopes, self.briefs, self.topics
         return other
 
     async def find(
@@ -105,14 +107,14 @@ class Recaller:
         watch.lap("load")
         vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
-        scores = await self._fuse(scope, question, vectors, at, conversation)
+        scores = await self._fuse(principal, scope, question, vectors, at, conversation)
         if conversation is not None and int((good(scores) & _in_time(scope, since, until)).sum()) < ENOUGH:
             scope = await self.scopes.get(principal, None)
             watch.lap("load")
             vectors, more = await self._question_vectors(scope, question, vectors)
             degraded = tuple(dict.fromkeys((*degraded, *more)))
             watch.lap("embed")
-            scores = await self._fuse(scope, question, vectors, at, conversation)
+            scores = await self._fuse(principal, scope, question, vectors, at, conversation)
             own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
             scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, own).astype(np.float32)))
         if active is not None:
@@ -151,7 +153,7 @@ class Recaller:
         if budget is not None and count is not None:
             hits, used = _within(hits, budget, count)
         found.watch.lap("fetch")
-        return Recalled(tuple(hits), self.metrics(found, hits, conversation, used), degraded)
+        return Recalled(tuple(hits), self.metrics(principal, found, hits, conversation, used), degraded)
 
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
@@ -195,13 +197,14 @@ class Recaller:
 
     async def _fuse(
         self,
+        principal: Principal,
         scope: Scope,
         question: Read,
         vectors: Mapping[int, NDArray[np.float32]],
         at: datetime | None,
         conversation: str | None,
     ) -> Scores:
-        settings = self._settings()
+        settings = self._settings(principal)
         lexical = settings.rag_hybrid or not vectors
         zones = {row["zone"] for row in scope.conversations.values() if conversation in (None, row["name"])}
         zone = zones.pop() if len(zones) == 1 else "UTC"
@@ -232,7 +235,7 @@ class Recaller:
         messages = await self.texts(principal, found.scope, list(wanted))
         own = {index: messages[index] for index in turns if index in messages}  # others were erased since
         best: dict[int, Item] = {}
-        for item in items_of(found, own, passages_too=self._settings().rag_chunking):
+        for item in items_of(found, own, passages_too=self._settings(principal).rag_chunking):
             if item.index not in best or item.score > best[item.index].score:
                 best[item.index] = item
         hits = []
@@ -249,8 +252,10 @@ class Recaller:
         stored = await self._store.messages_at(principal, places)
         return {index: stored[place] for index, place in zip(indices, places, strict=True) if place in stored}
 
-    def metrics(self, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None) -> JsonObject:
-        settings = self._settings()
+    def metrics(
+        self, principal: Principal, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None
+    ) -> JsonObject:
+        settings = self._settings(principal)
         return {
             "sources": _sources(found, hits, conversation),
             "ms": {stage: round(ms, 3) for stage, ms in found.watch.stages.items()}

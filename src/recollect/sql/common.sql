@@ -506,7 +506,12 @@ WHERE conversation_key = :key;
 -- Settings.
 
 -- name: get_settings
-SELECT name, value FROM settings WHERE person = :person ORDER BY name;
+-- The person's own and, under no name, the operator's.
+SELECT person, name, value FROM settings WHERE person = :person OR person = '' ORDER BY name;
+
+-- name: given_settings
+-- system: whether anybody wants something that the worker does for all
+SELECT DISTINCT value FROM settings WHERE name = :name;
 
 -- name: put_setting
 INSERT INTO settings (person, name, value, changed_at) VALUES (:person, :name, :value, :now)

@@ -17,7 +17,17 @@ from typing import Any, Final, TypeVar
 
 from recollect.core import entries, times
 from recollect.core.drafts import to_json
-from recollect.core.models import About, Appended, Conversation, Draft, Finding, JsonObject, Message, Principal
+from recollect.core.models import (
+    OPERATOR,
+    About,
+    Appended,
+    Conversation,
+    Draft,
+    Finding,
+    JsonObject,
+    Message,
+    Principal,
+)
 from recollect.sql.appending import Request, append, save_entries
 from recollect.sql.archive import Archive
 from recollect.sql.briefs import Briefs
@@ -32,7 +42,6 @@ from recollect.sql.topics import Topics
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
 MadeOf = tuple[int, int]  # the key and generation of the conversation that derived rows were made of
-NOBODY: Final = ""  # whose settings are the database's own
 
 
 class SqlStore:
@@ -242,9 +251,16 @@ class SqlStore:
 
     # Settings
 
-    async def settings(self, principal: Principal) -> dict[str, str]:
+    async def settings(self, principal: Principal) -> tuple[dict[str, str], dict[str, str]]:
+        """What the operator changed for everybody, and what the person changed."""
         rows = await self._read(lambda tx: tx.all("get_settings", person=principal.person))
-        return {row["name"]: row["value"] for row in rows}
+        operator = {row["name"]: row["value"] for row in rows if row["person"] == OPERATOR.person}
+        own = {row["name"]: row["value"] for row in rows if row["person"] != OPERATOR.person}
+        return operator, own
+
+    async def given_settings(self, name: str) -> list[str]:
+        """Every value that somebody gave a setting."""
+        return [row["value"] for row in await self._read(lambda tx: tx.all("given_settings", name=name))]
 
     async def change_settings(self, principal: Principal, changes: dict[str, str | None], *, now: datetime) -> None:
         """Store each change; None takes it back."""

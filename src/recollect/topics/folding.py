@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from recollect.compressing import Fold, Writer
 from recollect.core import archive, brief, times
 from recollect.core.archive import Dictionary
 from recollect.core.brief import Body
-from recollect.core.models import Message, Principal
+from recollect.core.models import OPERATOR, Message, Principal
 from recollect.core.narrative import Length, Statement, narrative
 from recollect.core.protocols import Clock, Tokenizer
 from recollect.core.topics import FAINT, Aging, Group, from_stored, to_stored
@@ -59,9 +60,9 @@ class FoldTopics:
         store: SqlStore,
         clock: Clock,
         *,
-        settings: Callable[[], Settings],
+        settings: Callable[[Principal], Settings],
         tokenizer: Callable[[], Tokenizer],
-        writer: Callable[[], Writer | None],
+        writer: Callable[[Settings], Writer | None],
     ) -> None:
         """The writer is a model's, where topics stand in for the brief; without one summaries are built in."""
         self._store, self._clock, self._settings = store, clock, settings
@@ -72,7 +73,9 @@ class FoldTopics:
         now = self._clock.now()
         if self._looked is None or abs(now - self._looked) >= LOOK_AGAIN:
             self._looked = now
-            await self._store.topics.look_again(most=self._settings().max_topics)
+            given = await self._store.given_settings("max_topics")
+            most = min([self._settings(OPERATOR).max_topics, *(int(value) for value in given if value.isdigit())])
+            await self._store.topics.look_again(most=most)
         return 0
 
     async def do(self, work: Work) -> int:
@@ -84,8 +87,10 @@ class FoldTopics:
 
         done = 0
         found = await self._store.topics.all(work.principal, work.conversation)
-        if found is not None and self.fading(found[1], found[0]):
-            await self._store.topics.cool(work.principal, found[0], self.fading)
+        settings = self._settings(work.principal)
+        fading = partial(self._fading, settings)
+        if found is not None and fading(found[1], found[0]):
+            await self._store.topics.cool(work.principal, found[0], fading)
             found = await self._store.topics.all(work.principal, work.conversation)
         if found is None:
             return 0
@@ -93,7 +98,7 @@ class FoldTopics:
         dictionary: Dictionary | None = None
         for group in groups:
             check()
-            settings, is_cold, restored = self._settings(), bool(group.root["cold"]), bool(group.root["restored"])
+            is_cold, restored = bool(group.root["cold"]), bool(group.root["restored"])
             if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
                 dictionary = dictionary or await self._store.archive.dictionary(work.principal)
                 keep = 0 if is_cold else settings.recent_message_keep
@@ -105,10 +110,9 @@ class FoldTopics:
             await self._learn(work.principal, check)
         return done
 
-    def fading(self, groups: Sequence[Group], standing: Standing) -> list[Group]:
+    def _fading(self, settings: Settings, groups: Sequence[Group], standing: Standing) -> list[Group]:
         """Topics to leave, lowest first, until there are no more than enough: never the active one or one that is
         pinned."""
-        settings = self._settings()
         warm = [group for group in groups if not group.root["cold"] and not group.waits]
         now, how = times.to_micros(self._clock.now()), aging(settings)
         faint = [
@@ -161,36 +165,43 @@ class FoldTopics:
         for start in range(0, len(news), TOLD_AT_ONCE):
             check()
             some = news[start : start + TOLD_AT_ONCE]
-            statements = await self._told(some, statements, standing, check)
+            statements = await self._told(some, statements, standing, self._settings(principal), check)
             through = some[-1].seq if some[-1] is news[-1] else -some[-1].seq
             summary = to_stored(statements)
             if not await self._store.topics.tell(principal, standing, root["key"], summary, through=through):
                 raise Interrupted  # the next look sees what there is then
 
     async def _told(
-        self, news: Sequence[Message], before: Sequence[Statement], standing: Standing, check: Callable[[], None]
+        self,
+        news: Sequence[Message],
+        before: Sequence[Statement],
+        standing: Standing,
+        settings: Settings,
+        check: Callable[[], None],
     ) -> list[Statement]:
-        writer = self._writer()
+        writer, most = self._writer(settings), settings.topic_summary_token_cap
         if writer is None:
-            return await asyncio.to_thread(self._built_in, news, before, standing.zone)
+            return await asyncio.to_thread(self._built_in, news, before, standing.zone, most)
         tokenizer, now = await asyncio.to_thread(self._tokenizer), self._clock.now()
         old = brief.of_body(
             Body(tuple(before), (), {}, brief.BUILT_IN, tokenizer.count(narrative(before))),
             standing.conversation, 1, through=0, messages=0, now=now,
         )  # fmt: skip
         size = sum(tokenizer.count(one.content) for one in news)
+        shorter = {"memory_summary_token_cap": max(most, 50), "narrative_policy": "tokens"}
         fold = Fold(
-            standing.conversation, old if before else None, turns_of(news), 2 if before else 1, standing.zone, now, size
-        )
+            standing.conversation, old if before else None, turns_of(news), 2 if before else 1, standing.zone, now,
+            size, settings.model_copy(update=shorter),
+        )  # fmt: skip
         return list((await writer.write(fold, check)).statements)
 
-    def _built_in(self, news: Sequence[Message], before: Sequence[Statement], zone: str) -> list[Statement]:
+    def _built_in(self, news: Sequence[Message], before: Sequence[Statement], zone: str, cap: int) -> list[Statement]:
         from recollect.core.summarise import summarise  # its rules take a while to read
         from recollect.writing import Pause
 
         count = self._tokenizer().count
         told = count(narrative(before)) + sum(count(one.content) for one in news) // SHORTER
-        most = min(self._settings().topic_summary_token_cap, max(SHORTEST, told))
+        most = min(cap, max(SHORTEST, told))
         length = Length(most // 2, most, count)
         return list(summarise(turns_of(news), old=before, length=length, zone=zone, known=[], pause=Pause()))
 

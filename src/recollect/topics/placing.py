@@ -32,7 +32,7 @@ class PlaceMessages:
 
     name = "topics"
 
-    def __init__(self, store: SqlStore, clock: Clock, *, settings: Callable[[], Settings]) -> None:
+    def __init__(self, store: SqlStore, clock: Clock, *, settings: Callable[[Principal], Settings]) -> None:
         self._store, self._clock, self._settings = store, clock, settings
 
     async def do(self, work: Work) -> int:
@@ -43,7 +43,7 @@ class PlaceMessages:
             return 0  # placed by another process meanwhile
         centroids = await self._centroids(work.principal, found)
         now = times.to_micros(self._clock.now())
-        placing = await asyncio.to_thread(_Placing, found, self._rules(found.standing), centroids, now)
+        placing = await asyncio.to_thread(_Placing, found, self._rules(work.principal, found.standing), centroids, now)
         made = placing.placement(work.through)
         if not await self._store.topics.save_placed(work.principal, found.standing, made):
             raise Interrupted  # somebody changed the topics meanwhile
@@ -67,17 +67,17 @@ class PlaceMessages:
             from recollect.topics.matching import related
 
             sums = np.stack([centroids[group.root["key"]] for group in groups])
-            return related(sums, self._rules(found.standing))[:PROPOSED]
+            return related(sums, self._rules(principal, found.standing))[:PROPOSED]
 
         def held(place: int) -> tuple[Standing, Group]:
             return found.standing, groups[place]
 
         return [(held(one), held(other), round(near, 4)) for one, other, near in await asyncio.to_thread(pairs)]
 
-    def _rules(self, standing: Standing) -> Rules:
+    def _rules(self, principal: Principal, standing: Standing) -> Rules:
         from recollect.topics.matching import calibrated
 
-        rules, given = calibrated(standing.embedder_name or ""), self._settings().similarity_threshold
+        rules, given = calibrated(standing.embedder_name or ""), self._settings(principal).similarity_threshold
         return rules if given is None else replace(rules, threshold=given)
 
     async def _centroids(self, principal: Principal, found: Slice) -> dict[int, Floats]:
@@ -92,7 +92,7 @@ class PlaceMessages:
             else:
                 rows = await self._store.topics.vectors_of(principal, group, embedder or 0)
                 made[key] = await asyncio.to_thread(
-                    _summed, rows, self._rules(found.standing), found.standing.dimensions
+                    _summed, rows, self._rules(principal, found.standing), found.standing.dimensions
                 )
         return made
 
