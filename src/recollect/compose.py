@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from recollect.core.errors import InvalidInput
 from recollect.core.protocols import Clock, Embedder, Model
+from recollect.providers.chat import Upstream
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import Timeouts
 from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer, preset
@@ -40,7 +41,8 @@ class Parts:
     model: Model | None
     hosted: bool  # the model answers by a prompt of its own, with plain text
     embedder: Embedder | None
-    owned: tuple[OpenAIModel | OpenAIEmbedder, ...]  # made here, so closed with the memory
+    upstream: Upstream | None  # the model that answers people
+    owned: tuple[OpenAIModel | OpenAIEmbedder | Upstream, ...]  # made here, so closed with the memory
     given: Settings | None
     environment: dict[str, Any]
     file: dict[str, Any]
@@ -70,6 +72,7 @@ def compose(
     driver = make_driver(location)
     own_model = make_model(start) if model is None else None
     own_embedder = make_embedder(start) if embedder is None else None
+    upstream = make_upstream(start)
     return Parts(
         store=SqlStore(driver),
         driver=driver,
@@ -78,7 +81,8 @@ def compose(
         model=model or own_model,
         hosted=own_model is not None and start.prompt_id_summary_global is not None,
         embedder=embedder or own_embedder,
-        owned=tuple(part for part in (own_model, own_embedder) if part is not None),
+        upstream=upstream,
+        owned=tuple(part for part in (own_model, own_embedder, upstream) if part is not None),
         given=settings,
         environment=environment,
         file=file,
@@ -116,6 +120,19 @@ def make_model(settings: Settings) -> OpenAIModel | None:
         prompt_version=settings.prompt_version_summary_global,
         timeout=_timeouts(settings),
         retries=settings.provider_retries,
+    )
+
+
+def make_upstream(settings: Settings) -> Upstream | None:
+    """The chat model at `model_url`, if there is a name to ask for."""
+    if settings.model_url is None or settings.model_name is None:
+        return None
+    return Upstream(
+        settings.model_url,
+        settings.model_name,
+        settings.api_key,
+        patience=settings.provider_timeout_seconds,
+        longest=settings.chat_timeout_seconds,
     )
 
 

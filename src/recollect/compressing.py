@@ -297,7 +297,7 @@ class Compressing:
         old = await self._last(principal, conversation, before)
         check()
         messages = await self._store.briefs.messages(principal, conversation, after=before.through_seq, through=through)
-        turns = turns_of(messages)
+        turns = turns_of([one for one in messages if not one.only_quotes])
         tokens = sum(turn.size.tokens for turn in sizes if turn.last <= through)
         now = self._clock.now()
         fold = Fold(conversation, old, turns, before.version + 1, before.zone, now, tokens, settings, run.ask_model)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
 from recollect.core.errors import ProviderUnavailable, RecollectError
+from recollect.core.models import BUILT_IN as QUOTING
 from recollect.core.protocols import Clock, Embedder
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
@@ -213,7 +214,7 @@ class EmbedMessages:
 
 
 def _said(row: Row) -> tuple[str, str | None]:
-    return row["content"], row["name"]
+    return ("", None) if row["model_variant"] == QUOTING else (row["content"], row["name"])
 
 
 def _batches(rows: Sequence[Row], through: int) -> Iterator[tuple[list[Row], int]]:

@@ -87,6 +87,22 @@ class Settings(BaseModel):
     provider_timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer")
     provider_retries: int = Field(2, ge=0, le=10, description="further tries after a passing failure")
 
+    # Chat
+    chat_system_prompt: str = Field(
+        "You are a helpful assistant. What stands between <memory> tags was said earlier: use it where it helps.",
+        max_length=20_000,
+        description="what a model is told first in a chat, unless the caller says it",
+    )
+    chat_timeout_seconds: float = Field(600, gt=0, le=86_400, description="longest whole answer of a chat model")
+
+    # The server
+    server_hosts: str = Field("", description="further names under which the server may be asked for, by commas")
+    server_origins: str = Field("", description="web pages elsewhere that may call it, by commas")
+    server_body_bytes: int = Field(2 * 1024 * 1024, ge=1024, le=1 << 30, description="largest body of a request")
+    server_rate_per_minute: int = Field(1200, ge=0, le=10_000_000, description="requests of one key; 0: no limit")
+    server_streams: int = Field(64, ge=1, le=100_000, description="answers that one person may have streamed at once")
+    server_session_hours: float = Field(12, gt=0, le=24 * 365, description="how long a login lasts")
+
     # The worker and imports
     worker_poll_seconds: float = Field(1.0, gt=0, le=3600, description="how often to look for others' work")
     worker_lease_seconds: float = Field(60.0, gt=0, le=3600, description="how long a claim on work holds")
@@ -129,9 +145,18 @@ FIXED: Final = frozenset(
     (
         "model_url", "model_name", "embedder_url", "embedder_name", "embedder_dimensions", "api_key",
         "provider_timeout_seconds", "provider_retries", "memory_summarizer_model",
-        "prompt_id_summary_global", "prompt_version_summary_global",
+        "prompt_id_summary_global", "prompt_version_summary_global", "chat_timeout_seconds", "server_hosts",
+        "server_origins", "server_body_bytes", "server_rate_per_minute", "server_streams", "server_session_hours",
     )
 )  # fmt: skip
+
+
+# What each person may choose: how their own prompts, briefs and topics are made. The rest is the operator's.
+PERSONAL: Final = frozenset(
+    name
+    for name in Settings.model_fields
+    if name not in FIXED and not name.startswith(("worker_", "import_", "server_", "backfill_", "chat_"))
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recollect.core.brief import Brief
 from recollect.core.models import (
+    Appended,
     Context,
     Conversation,
     Done,
@@ -139,6 +140,19 @@ class Memory:
         """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
         return self._stored(conversation, list(messages))
 
+    def append(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Appended]:
+        """As `add_many`, and says of each message whether it is new."""
+        return self._wait(self._engine.append(conversation, messages))
+
+    def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+        """Store what is new in a client's own history: messages as chat APIs take them, without ids.
+
+        What is stored already is told by what it says and what it follows. Returns all of them as they are stored.
+        """
+        merged = self._wait(self._engine.merge(conversation, messages))
+        self._engine.notice()
+        return merged
+
     def _stored(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Straight to the writer, past the event loop: half the latency of an add."""
         stored = self._engine.submit(conversation, messages).result()
@@ -152,6 +166,10 @@ class Memory:
     def conversations(self) -> list[Conversation]:
         """The person's conversations, the latest first."""
         return self._wait(self._engine.conversations())
+
+    def conversation(self, conversation: str) -> Conversation:
+        """One conversation: its title, counts, first and last time, tags."""
+        return self._wait(self._engine.conversation(conversation))
 
     def update_conversation(
         self,
@@ -198,14 +216,19 @@ class Memory:
         budget: int | None = None,
         model: str = "gpt-4o-mini",
         at: datetime | str | None = None,
+        before: int | None = None,
+        everywhere: bool = False,
     ) -> Context:
         """The smallest prompt that still holds what matters for the query, within a hard budget of tokens.
 
         `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
+        `before` leaves out what was said there from this seq on, as for an answer that is tried again. `everywhere`
+        recalls from all of the person's conversations, not only where this one has little to say.
         """
         asked = self._engine.context(
-            conversation, query, system_prompt=system_prompt, budget=budget, model=model, at=at
-        )
+            conversation, query, system_prompt=system_prompt, budget=budget, model=model, at=at, before=before,
+            everywhere=everywhere,
+        )  # fmt: skip
         return self._wait(asked)
 
     def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
@@ -278,6 +301,22 @@ class Memory:
     def weigh_topic(self, topic: str, importance: float) -> Topic:
         """How important a topic is, from 0 to 1; it fades sooner if it is less."""
         return self._wait(self._engine.weigh_topic(topic, importance))
+
+    def change_topic(
+        self,
+        topic: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        importance: float | None = None,
+        state: str | None = None,
+    ) -> Topic:
+        """Several of these at once: title, tags, pin, importance; `cold` lets it rest, `warm` brings it back."""
+        changed = self._engine.change_topic(
+            topic, title=title, tags=tags, pinned=pinned, importance=importance, state=state
+        )
+        return self._wait(changed)
 
     def archive_topic(self, topic: str) -> Topic:
         """Let a topic rest now, whatever its priority: it leaves into the archive until it is spoken of again."""

@@ -83,9 +83,15 @@ LAYERS = {
         "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tail",
         "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
+    "access": {"core", "sql"},
+    "answering": {"core", "engine", "providers"},
+    "chatting": {"answering", "core", "engine"},
+    "completing": {"answering", "chatting", "core", "engine", "providers", "recall.fence"},
+    "server": {"access", "chatting", "completing", "core", "engine", "settings", "sql"},
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {
-        "core", "compose", "engine", "formats", "recall.measuring", "recall.tuning", "settings", "sync", "transfer",
+        "access", "core", "compose", "engine", "formats", "recall.measuring", "recall.tuning", "server", "settings",
+        "sync", "transfer",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -210,6 +216,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
     from recollect.sql.archive import Archive
     from recollect.sql.briefs import Briefs
     from recollect.sql.grouping import Grouping
+    from recollect.sql.serving import Serving
     from recollect.sql.store import SqlStore
     from recollect.sql.topics import Topics
 
@@ -218,16 +225,17 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
         "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
-        "given_settings",
+        "given_settings", "secret", "add_key", "keys", "key", "has_keys", "revoke_key", "add_session", "session",
+        "end_session",
     }  # fmt: skip
-    for part in (SqlStore, Archive, Briefs, Grouping, Topics):
+    for part in (SqlStore, Archive, Briefs, Grouping, Serving, Topics):
         for name, method in inspect.getmembers(part, inspect.isfunction):
             if not name.startswith("_") and name not in whole_store:
                 assert list(inspect.signature(method).parameters)[1] == "principal", (part, name)
 
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
-    internal = {"open", "of", "submit", "notice", "closed_error", "work_until"}
+    internal = {"open", "of", "submit", "notice", "closed_error", "work_until", "warm_up"}
 
     def public(kind: type) -> dict[str, inspect.Signature]:
         return {
@@ -249,7 +257,7 @@ import sys, os, logging, builtins
 import recollect
 assert not logging.getLogger().handlers
 assert not logging.getLogger("recollect").handlers
-others = ("tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime", "zstandard")
+others = ("fastapi", "tiktoken", "httpx", "psycopg", "typer", "rich", "torch", "numpy", "onnxruntime", "zstandard")
 for name in (*others, "recollect.core.extract", "recollect.core.summarise", "recollect.core.dates"):  # many patterns
     assert name not in sys.modules, name
 """

@@ -17,6 +17,7 @@ from recollect.cli.files import backup, export, import_, restore
 from recollect.cli.log import add, conversations, history, stats
 from recollect.cli.options import command
 from recollect.cli.recall import context, metrics, recall, similar
+from recollect.cli.serve import keys, serve
 from recollect.cli.settings import settings
 from recollect.cli.topic import feedback, topic
 from recollect.cli.topics import topics
@@ -37,6 +38,7 @@ app = typer.Typer(
 for function in (
     add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, stats, metrics,
     demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings, doctor,
+    serve, keys,
 ):  # fmt: skip
     lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there
     run = command(function, db=DEMO_DATABASE if function is demo else None)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from recollect.core import analysis, passages
-from recollect.core.models import ROLES
+from recollect.core.models import BUILT_IN, ROLES
 
 VERSION: Final = analysis.VERSION * 1000 + passages.VERSION
 PROSE: Final = 1  # marks: the words of a passage of this kind follow
@@ -45,9 +45,11 @@ class _Numbers(dict[str, int]):
 _numbers: Final = _Numbers()
 
 
-def encode(content: str, name: str | None) -> bytes:
-    """The entry of a message. The speaker's words stand before the first mark."""
+def encode(content: str, name: str | None, model_variant: str | None = None) -> bytes:
+    """The entry of a message. The speaker's words stand before the first mark. One that only quotes has none."""
     numbers = array("I")
+    if model_variant == BUILT_IN:
+        return _little_endian(numbers)
     if name is not None:
         _add_words(numbers, name)
     for passage in passages.split(content):

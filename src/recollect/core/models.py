@@ -10,6 +10,7 @@ from typing import Any, Final
 
 ROLES: Final = ("user", "assistant", "system", "tool")
 SOURCES: Final = ("typed", "assistant", "imported", "tool")
+BUILT_IN: Final = "recollect"  # the model variant of the built-in assistant, whose answers only quote memory
 
 JsonObject = dict[str, Any]
 
@@ -91,6 +92,11 @@ class Message(Record):
     importance: float | None = None
     replaced: int = 0
     damaged: bool = False
+
+    @property
+    def only_quotes(self) -> bool:
+        """Kept and shown like all others, but no new memory."""
+        return self.model_variant == BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,14 +65,19 @@ class Asking(Opened):
         budget: int | None = None,
         model: str = "gpt-4o-mini",
         at: datetime | str | None = None,
+        before: int | None = None,
+        everywhere: bool = False,
     ) -> Context:
         """The smallest prompt that still holds what matters for the query, within a hard budget of tokens.
 
         `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
+        `before` leaves out what was said there from this seq on, as for an answer that is tried again. `everywhere`
+        recalls from all of the person's conversations, not only where this one has little to say.
         """
         identity(conversation, "conversation")
         asked = arguments.query(query)
         arguments.number(budget, "budget", least=0)
+        arguments.number(before, "before", least=1)
         moment = arguments.moment(at, "at")
         if not isinstance(model, str):
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
@@ -89,6 +94,8 @@ class Asking(Opened):
             budget=self._current.now.memory_prompt_token_budget if budget is None else budget,
             tokenizer=tokenizer_for(model),
             at=moment,
+            before=before,
+            everywhere=everywhere,
         )
         self._metrics.note(self._principal, metrics, self._clock.now())
         return context

@@ -8,13 +8,14 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
-from recollect.core import arguments, drafts, times
+from recollect.core import arguments, drafts, merging, times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Appended, Conversation, Draft, Message
 from recollect.core.text import identity
 from recollect.engine.opened import Opened
 from recollect.ids import new_id
 
+SLACK = 50  # stored messages beyond twice what a client sends, among which its own are looked for
 LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
 
 
@@ -54,10 +55,40 @@ class Log(Opened):
 
     async def add_many(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Message]:
         """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
+        return [item.message for item in await self.append(conversation, messages)]
+
+    async def append(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Appended]:
+        """As `add_many`, and says of each message whether it is new."""
         await self._ready()
         stored = await asyncio.wrap_future(self.submit(conversation, list(messages)))
         self.notice()
-        return [item.message for item in stored]
+        return stored
+
+    async def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+        """Store what is new in a client's own history: messages as chat APIs take them, without ids.
+
+        What is stored already is told by what it says and what it follows. Returns all of them as they are stored.
+        """
+        identity(conversation, "conversation")
+        given = [merging.said(message) for message in messages]
+        await self._ready()
+        stored = await self._store.history(self._principal, conversation, limit=2 * len(given) + SLACK)
+        merged = merging.align(stored, given)
+        new = given[len(merged.known) :]
+        before = merged.known[-1].id if merged.known else (stored[-1].id if stored else None)
+        wanted = list[dict[str, Any]]()
+        for place, one in enumerate(new):
+            made = merging.new_id(before, one)
+            follows = {merging.FOLLOWS: merged.follows} if place == 0 and merged.follows else None
+            wanted.append(
+                {
+                    "role": one.role, "content": one.content, "name": one.name, "id": made, "metadata": follows,
+                    "tool_calls": one.tool_calls, "tool_call_id": one.tool_call_id,
+                }
+            )  # fmt: skip
+            before = made
+        added = await asyncio.wrap_future(self.submit(conversation, wanted))
+        return [*merged.known, *(one.message for one in added)]
 
     def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
         """The write path of an open memory, from any thread: both faces wait for its future.
@@ -94,6 +125,12 @@ class Log(Opened):
         """The person's conversations, the latest first."""
         await self._ready()
         return await self._store.conversations(self._principal)
+
+    async def conversation(self, conversation: str) -> Conversation:
+        """One conversation: its title, counts, first and last time, tags."""
+        identity(conversation, "conversation")
+        await self._ready()
+        return await self._store.conversation(self._principal, conversation)
 
     async def update_conversation(
         self,

@@ -18,7 +18,9 @@ from recollect.core.text import identity
 from recollect.current_settings import SettingsBook
 from recollect.embedding import Embedders, EmbedMessages
 from recollect.metrics import RecallMetrics
+from recollect.providers.chat import Upstream
 from recollect.settings import Settings
+from recollect.sql.store import SqlStore
 
 if TYPE_CHECKING:
     from recollect.recall.prompting import Prompting
@@ -72,6 +74,30 @@ class Opened:
         other._principal = person
         other._current = self._book.of(person)
         return other
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self._principal
+
+    @property
+    def store(self) -> SqlStore:
+        """For what else stands on the same database: keys, sessions, chats."""
+        return self._store
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def start_settings(self) -> Settings:
+        """Those that nobody changes at run time can be read before anything is open."""
+        return self._current.now
+
+    @property
+    def upstream(self) -> Upstream | None:
+        """The chat model that the settings name, if any."""
+        return self._parts.upstream
 
     # Opening and closing
 

@@ -182,6 +182,32 @@ class Topical(Opened):
             raise InvalidInput("invalid_importance", "Importance is a number from 0 to 1.")
         return await self._changed(topic, "importance", importance=float(importance))
 
+    async def change_topic(
+        self,
+        topic: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        importance: float | None = None,
+        state: str | None = None,
+    ) -> Topic:
+        """Several of these at once: title, tags, pin, importance; `cold` lets it rest, `warm` brings it back."""
+        if state not in (None, "warm", "cold"):
+            raise InvalidInput("invalid_state", "A topic is brought back (warm) or let rest (cold).")
+        changed = await self.topic(topic)
+        if title is not None:
+            changed = await self.rename_topic(topic, title)
+        if tags is not None:
+            changed = await self.tag_topic(topic, tags)
+        if pinned is not None:
+            changed = await self.pin_topic(topic, pinned=pinned)
+        if importance is not None:
+            changed = await self.weigh_topic(topic, importance)
+        if state is not None:
+            changed = await (self.restore_topic(topic) if state == "warm" else self.archive_topic(topic))
+        return changed
+
     async def archive_topic(self, topic: str) -> Topic:
         """Let a topic rest now, whatever its priority: it leaves into the archive until it is spoken of again."""
         return await self._changed(topic, "rest")

@@ -15,6 +15,7 @@ from recollect.core.errors import InvalidInput
 from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt
 from recollect.core.text import identity
 from recollect.engine.opened import Opened
+from recollect.providers.tokenizer import tokenizer_for
 from recollect.settings import Settings
 
 
@@ -41,6 +42,20 @@ class Upkeep(Opened):
         else:
             await self._store.rewind(self._principal, conversation)
         return await self._background.drain()
+
+    async def warm_up(self) -> None:
+        """Load what the first question would wait for: the built-in embedder, token tables, the rules of the ledger."""
+
+        def load() -> None:
+            import recollect.core.extract
+            import recollect.recall.prompting  # noqa: F401 - they take a while to read
+
+            tokenizer_for("gpt-4o-mini").count("warm")
+
+        await self._ready()
+        await asyncio.to_thread(load)
+        if self._parts.embedder is None:
+            await self._embedders.embed_question(self._embedders.current, "warm")
 
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""

@@ -1,4 +1,4 @@
-"""One provider's address: a POST with deadline, retries and breaker, and every failure as `ProviderUnavailable`.
+"""One provider's address: requests with deadline, retries and breaker, and every failure as `ProviderUnavailable`.
 
 Neither content nor the key is ever logged or put into an error. The size of a reply is bounded.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -38,7 +39,7 @@ def bad_reply(host: str, why: str) -> ProviderUnavailable:
 
 
 class Endpoint:
-    """Posts JSON below one base URL with deadline, retries and circuit breaker."""
+    """Sends JSON below one base URL with deadline, retries and circuit breaker."""
 
     def __init__(
         self,
@@ -70,10 +71,14 @@ class Endpoint:
 
     async def post(self, path: str, payload: Mapping[str, Any]) -> object:
         """The reply's JSON. Raises `ProviderUnavailable` for everything that can go wrong."""
-        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        return await self._request("POST", path, _encoded(payload))
 
+    async def get(self, path: str) -> object:
+        return await self._request("GET", path, None)
+
+    async def _request(self, method: str, path: str, body: bytes | None) -> object:
         async def attempt(seconds: float) -> bytes:
-            return await self._attempt(path, body, seconds)
+            return await self._attempt(method, path, body, seconds)
 
         reply = await call(
             attempt,
@@ -88,19 +93,51 @@ class Endpoint:
             # Not chained: the decoder's exception carries the whole reply.
             raise bad_reply(self.host, f"it is not JSON ({type(error).__name__})") from None
 
-    async def _attempt(self, path: str, body: bytes, seconds: float) -> bytes:
+    async def _attempt(self, method: str, path: str, body: bytes | None, seconds: float) -> bytes:
         """One request. The deadline covers all of it, so a server that drips bytes gains nothing."""
-        import httpx
-
         client = self._open_client()
-        try:
+        with self._translated(seconds):
             async with (
                 asyncio.timeout(seconds),
-                client.stream("POST", self._base_url + path, content=body) as response,
+                client.stream(method, self._base_url + path, content=body) as response,
             ):
                 if response.is_success:
                     return await self._read(response, LARGEST_REPLY)
                 raise await self._refusal(response)
+
+    async def events(self, path: str, payload: Mapping[str, Any], *, patience: float) -> AsyncIterator[str]:
+        """The data of server-sent events, one by one. There is one attempt: who waits for an answer decides himself.
+
+        Each event must be complete within `patience` seconds, however its bytes drip. Ends at `[DONE]`; a stream that
+        ends before it was cut off.
+        """
+        client = self._open_client()
+        with self._breaker.attempt(), self._translated(patience):
+            async with asyncio.timeout(patience) as deadline:
+                request = client.build_request(
+                    "POST", self._base_url + path, content=_encoded(payload), headers={"Accept": "text/event-stream"}
+                )
+                response = await client.send(request, stream=True)
+                try:
+                    if not response.is_success:
+                        raise await self._refusal(response)
+                    async for data in _events(response, self.host):
+                        deadline.reschedule(None)  # whoever reads may take its time
+                        if data == "[DONE]":
+                            return
+                        yield data
+                        deadline.reschedule(asyncio.get_running_loop().time() + patience)
+                    raise AttemptFailed("provider_cut_off", f"{self.host} broke off in the middle of its answer.")
+                finally:
+                    await response.aclose()
+
+    @contextmanager
+    def _translated(self, seconds: float) -> Iterator[None]:
+        """Every failure of the wire as one of ours."""
+        import httpx
+
+        try:
+            yield
         except TimeoutError as error:
             message = f"{self.host} did not finish its answer within {seconds:.1f} s."
             raise AttemptFailed("provider_timeout", message) from error
@@ -168,6 +205,29 @@ class Endpoint:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def _encoded(payload: Mapping[str, Any]) -> bytes:
+    return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+
+
+async def _events(response: httpx.Response, host: str) -> AsyncIterator[str]:
+    """What stands behind `data:`, an event at a time; anything else is no stream of events."""
+    kind = response.headers.get("Content-Type", "")
+    if not kind.startswith("text/event-stream"):
+        raise AttemptFailed("provider_bad_reply", f"{host} sent no stream of events.", retryable=False)
+    buffer, size, lines = b"", 0, list[str]()
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > LARGEST_REPLY:
+            raise AttemptFailed("provider_bad_reply", f"{host} sent more than {LARGEST_REPLY} bytes.", retryable=False)
+        *complete, buffer = (buffer + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        for line in complete:
+            if line.startswith(b"data:"):
+                lines.append(line[5:].decode("utf-8", "replace").removeprefix(" "))
+            elif not line and lines:
+                yield "\n".join(lines)
+                lines = []
 
 
 def _checked_host(base_url: str) -> str:

@@ -122,7 +122,8 @@ class LatestBriefs:
         messages = await self._store.page(principal, conversation, after=after, limit=LOOKED_AT)
 
         def merged() -> list[Entry]:
-            return ledger.merge(known.entries, extract(messages, known.zone))
+            own = [one for one in messages if not one.only_quotes]
+            return ledger.merge(known.entries, extract(own, known.zone))
 
         size = sum(len(message.content) for message in messages)
         entries = merged() if size + len(known.entries) < INLINE else await asyncio.to_thread(merged)

@@ -41,21 +41,25 @@ class Prompting:
         budget: int,
         tokenizer: Tokenizer,
         at: datetime | None = None,
+        before: int | None = None,
+        everywhere: bool = False,
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings
-        newest = await self._newest_turns(principal, conversation)
-        stored: int | None = None  # the question itself, if it is stored already
-        if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
+        newest = await self._newest_turns(principal, conversation, before)
+        stored = before  # the question itself, if it is stored already; nothing counts from there on
+        if stored is None and newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
             stored = newest[-1].seq
             newest = newest[:-1]
         most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
         active = await self._recaller.topics.get(principal, conversation)
-        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, active=active)
+        found = await self._recaller.find(
+            principal, text, conversation=conversation, at=at, most=most, active=active, everywhere=everywhere
+        )
         wanted = [
             int(index)
             for index in found.ranked
-            if stored is None or not _is_at(found.scope, int(index), conversation, stored)
+            if stored is None or not _is_from(found.scope, int(index), conversation, stored)
         ]
         messages = await self._recaller.texts(principal, found.scope, wanted)
         remembered = await self._recaller.briefs.get(principal, conversation)
@@ -80,9 +84,9 @@ class Prompting:
         metrics["budget"] = budget
         return context, metrics
 
-    async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
+    async def _newest_turns(self, principal: Principal, conversation: str, before: int | None) -> list[Message]:
         """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
-        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        newest = await self._store.history(principal, conversation, before=before, limit=NEWEST)
         begins = [place for place, message in enumerate(newest) if message.role == "user"]
         if len(newest) == NEWEST and begins:
             newest = newest[begins[0] :]
@@ -139,5 +143,5 @@ def _liked(found: Found, conversation: str) -> Callable[[int], float]:
     return lambda seq: places.get(seq, 0.0)
 
 
-def _is_at(scope: Scope, index: int, conversation: str, seq: int | None) -> bool:
-    return int(scope.seqs[index]) == seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
+def _is_from(scope: Scope, index: int, conversation: str, seq: int) -> bool:
+    return int(scope.seqs[index]) >= seq and scope.conversations[int(scope.keys[index])]["name"] == conversation

@@ -99,22 +99,26 @@ class Recaller:
         until: datetime | None = None,
         most: int = 200,
         active: Active | None = None,
+        everywhere: bool = False,
     ) -> Found:
-        """Everything in the scope by how much it matters; other conversations too where this one has little."""
+        """Everything in the scope by how much it matters; other conversations too where this one has little, or
+        `everywhere`."""
         watch = Watch()
         question = read(text)
-        scope = await self.scopes.get(principal, conversation)
+        scope = await self.scopes.get(principal, None if everywhere else conversation)
         watch.lap("load")
         vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
         scores = await self._fuse(principal, scope, question, vectors, at, conversation)
-        if conversation is not None and int((good(scores) & _in_time(scope, since, until)).sum()) < ENOUGH:
+        few = everywhere or int((good(scores) & _in_time(scope, since, until)).sum()) < ENOUGH
+        if conversation is not None and few and not everywhere:
             scope = await self.scopes.get(principal, None)
             watch.lap("load")
             vectors, more = await self._question_vectors(scope, question, vectors)
             degraded = tuple(dict.fromkeys((*degraded, *more)))
             watch.lap("embed")
             scores = await self._fuse(principal, scope, question, vectors, at, conversation)
+        if conversation is not None and few:
             own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
             scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, own).astype(np.float32)))
         if active is not None:

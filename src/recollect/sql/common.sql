@@ -54,6 +54,13 @@ SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversati
         WHERE o.person = :person) AS briefs,
        (SELECT count(*) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
         WHERE o.person = :person AND v.embedder_key = (SELECT max(key) FROM embedders)) AS embedded,
+       COALESCE((SELECT sum(octet_length(v.vectors)) FROM conversations o JOIN vectors v ON v.conversation_key = o.key
+        WHERE o.person = :person), 0) AS vector_bytes,
+       COALESCE((SELECT sum(octet_length(v.vectors) / (e.dimensions + 4)) FROM conversations o
+        JOIN vectors v ON v.conversation_key = o.key JOIN embedders e ON e.key = v.embedder_key
+        WHERE o.person = :person AND e.key = (SELECT max(key) FROM embedders)), 0) AS passages,
+       COALESCE((SELECT sum(octet_length(n.words)) FROM conversations o JOIN entries n ON n.conversation_key = o.key
+        WHERE o.person = :person), 0) AS entry_bytes,
        count(*) AS messages,
        COALESCE(sum(m.replaced), 0) AS replaced,
        COALESCE(sum(octet_length(x.content)), 0) + COALESCE((
@@ -632,11 +639,11 @@ FROM conversations WHERE person = :person AND (CAST(:conversation AS TEXT) IS NU
 
 -- name: messages_after
 -- For conversations whose entries are not made yet.
-SELECT m.key, m.seq, m.at, m.role, m.name, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
+SELECT m.key, m.seq, m.at, m.role, m.name, m.model_variant, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.seq > :after ORDER BY m.seq;
 
 -- name: unembedded_messages
-SELECT m.key, m.seq, m.name, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+SELECT m.key, m.seq, m.name, m.model_variant, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
 LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through AND v.seq IS NULL
@@ -878,3 +885,76 @@ DELETE FROM settings;
 
 -- name: set_last_seq
 UPDATE conversations SET last_seq = :last_seq WHERE key = :key;
+
+-- What servers share: keys, sessions, idempotency keys, stops.
+
+-- name: get_secret
+-- system: belongs to the database
+SELECT value FROM settings WHERE person = '' AND name = :name;
+
+-- name: keep_secret
+-- system: belongs to the database
+INSERT INTO settings (person, name, value, changed_at) VALUES ('', :name, :value, :now)
+ON CONFLICT (person, name) DO NOTHING;
+
+-- name: insert_key
+INSERT INTO api_keys (id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at)
+VALUES (:id, :hash, :label, :person, :department, :ministry, :clearances, :scopes, :created_at, :expires_at);
+
+-- name: every_key
+-- system: the operator sees all keys, without what they are
+SELECT id, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
+FROM api_keys ORDER BY created_at, id;
+
+-- name: get_key
+-- system: who asks is not known before the key is
+SELECT id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
+FROM api_keys WHERE id = :id;
+
+-- name: any_key
+-- system: whether keys are asked for at all; one that was revoked counts too, so that nothing opens by revoking the last
+SELECT 1 AS one FROM api_keys LIMIT 1;
+
+-- name: revoke_key
+-- system: an act of the operator
+UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL;
+
+-- name: end_sessions_of
+-- system: an act of the operator
+DELETE FROM sessions WHERE key_id = :id;
+
+-- name: insert_session
+-- system: who asks is known by the key
+INSERT INTO sessions (hash, key_id, created_at, expires_at) VALUES (:hash, :id, :now, :until);
+
+-- name: get_session
+-- system: who asks is not known before the session is
+SELECT s.expires_at AS session_expires_at, k.id, k.label, k.person, k.department, k.ministry, k.clearances, k.scopes,
+       k.created_at, k.expires_at, k.revoked_at
+FROM sessions s JOIN api_keys k ON k.id = s.key_id WHERE s.hash = :hash;
+
+-- name: end_session
+-- system: whoever has the cookie may end it
+DELETE FROM sessions WHERE hash = :hash;
+
+-- name: forget_sessions
+-- system: those that are over
+DELETE FROM sessions WHERE expires_at < :now;
+
+-- name: insert_request
+INSERT INTO requests (person, id, fingerprint, at) VALUES (:person, :id, :fingerprint, :now)
+ON CONFLICT (person, id) DO NOTHING;
+
+-- name: get_request
+SELECT fingerprint FROM requests WHERE person = :person AND id = :id;
+
+-- name: forget_requests
+-- system: those that are too old to come again
+DELETE FROM requests WHERE at < :before;
+
+-- name: put_stop
+INSERT INTO stops (person, conversation, at) VALUES (:person, :conversation, :now)
+ON CONFLICT (person, conversation) DO UPDATE SET at = excluded.at;
+
+-- name: stopped_since
+SELECT 1 AS one FROM stops WHERE person = :person AND conversation = :conversation AND at >= :since;

@@ -42,7 +42,7 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
     while page := texts.fill(source, source.all("page", **scope, after=after, limit=PAGE)):
         rows = [message | {"key": key} for message in page]
         save_messages(target, rows)  # one that is damaged stays so: it has no text
-        save_entries(target, [(row, entries.encode(row["content"], row["name"])) for row in rows])
+        save_entries(target, [(row, entries.encode(row["content"], row["name"], row["model_variant"])) for row in rows])
         after = page[-1]["seq"]
     for query, insert in (
         ("briefs_of_conversation", "insert_brief"),

@@ -109,7 +109,7 @@ def _made_now(tx: Transaction, key: int, after: int, texts: Texts) -> list[Row]:
             "seq": row["seq"],
             "at": row["at"],
             "role": entries.ROLE_NUMBERS[row["role"]],
-            "words": entries.encode(row["content"], row["name"]),
+            "words": entries.encode(row["content"], row["name"], row["model_variant"]),
         }
         for row in texts.fill(tx, tx.all("messages_after", key=key, after=after))
     ]

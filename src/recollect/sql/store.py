@@ -36,6 +36,7 @@ from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.grouping import Grouping
 from recollect.sql.rows import to_conversation, to_message
 from recollect.sql.scopes import Known, News, State, load_scope
+from recollect.sql.serving import Serving
 from recollect.sql.texts import Texts
 from recollect.sql.topics import Topics
 
@@ -52,6 +53,7 @@ class SqlStore:
         self.topics = Topics(self._read, self._write, self._texts)
         self.grouping = Grouping(self._write, self._texts)
         self.archive = Archive(self._read, self._write, self._texts)
+        self.serving = Serving(self._read, self._write)
 
     @property
     def dialect(self) -> str:
@@ -101,7 +103,7 @@ class SqlStore:
         about: About | None = None,
     ) -> Future[list[Appended]]:
         """`append` without an event loop: the future resolves when the messages are durable."""
-        prepared = [(draft, entries.encode(draft.content, draft.name)) for draft in drafts]
+        prepared = [(draft, entries.encode(draft.content, draft.name, draft.model_variant)) for draft in drafts]
         moment = times.to_micros(now)
         request = Request(principal, conversation, about or About(), moment, prepared)
         return self._driver.write_together(self._append, request)
@@ -134,6 +136,12 @@ class SqlStore:
         """All conversations, oldest first, with the title somebody gave them (the record may show a derived one)."""
         rows = sorted(await self._describe(principal, None), key=lambda row: int(row["key"]))
         return [(to_conversation(row), row["title"]) for row in rows]
+
+    async def conversation(self, principal: Principal, conversation: str) -> Conversation:
+        found = await self._describe(principal, conversation)
+        if not found:
+            raise no_conversation(conversation)
+        return to_conversation(found[0])
 
     async def _describe(self, principal: Principal, conversation: str | None) -> list[Row]:
         return await self._read(lambda tx: self._described(tx, principal, conversation))
@@ -305,7 +313,9 @@ class SqlStore:
         scope = {"person": principal.person, "conversation": conversation}
         page = await self._said("page", **scope, after=after, limit=through - after)
         found = [message for message in page if message["seq"] <= through]
-        made = await asyncio.to_thread(lambda: [entries.encode(one["content"], one["name"]) for one in found])
+        made = await asyncio.to_thread(
+            lambda: [entries.encode(one["content"], one["name"], one["model_variant"]) for one in found]
+        )
 
         def job(tx: Transaction) -> int:
             if tx.one("lock_conversation", **scope) is None or _unchanged(tx, scope, made_of) is None:
@@ -550,6 +560,9 @@ _NUMBERS: Final = frozenset(
         "counted",
         "bytes",
         "embedded",
+        "vector_bytes",
+        "passages",
+        "entry_bytes",
         "briefs",
         "topics",
         "archived",

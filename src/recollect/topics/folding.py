@@ -159,7 +159,7 @@ class FoldTopics:
         members = await self._store.topics.members(principal, standing, group, after=after)
         hot, _ = await self._store.topics.hot(principal, standing, group)
         kept = {row["seq"] for row in hot}
-        news = [one for one in members if one.seq not in kept]
+        news = [one for one in members if one.seq not in kept and not one.only_quotes]
         if not news:
             return
         for start in range(0, len(news), TOLD_AT_ONCE):

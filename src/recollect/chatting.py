@@ -1,0 +1,342 @@
+"""Chat: store what the person says, build the context, let the model answer, store the answer.
+
+An answer is written by a task of its own: it goes on when nobody listens any more, and ends when it is stopped. The
+worker is told only when the answer is stored, so that nothing it does competes with the first words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from recollect import answering
+from recollect.answering import Prompt
+from recollect.core import assistant
+from recollect.core.answers import Answer
+from recollect.core.errors import Conflict, InvalidInput, NotFound, RecollectError
+from recollect.core.merging import FOLLOWS
+from recollect.core.models import JsonObject, Message, Record
+from recollect.core.text import identity
+from recollect.engine import AsyncMemory
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["on", "read", "off"]
+LOOK: Final = 0.5  # seconds between looks whether another process was told to stop
+RECENT: Final = 100  # messages among which the last question is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Record):
+    """What somebody wants answered. `memory` is on, read (use it, store nothing) or off (neither: temporary).
+
+    With `retry` the last question is answered once more. `history` are turns that the caller keeps himself where
+    nothing is stored.
+    """
+
+    conversation: str
+    content: str = ""
+    model: str | None = None
+    id: str | None = None
+    system_prompt: str | None = None
+    budget: int | None = None
+    retry: bool = False
+    memory: Mode = "on"
+    history: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Record):
+    """`sources`, then `delta`s, perhaps an `error`, at last `done`."""
+
+    name: str
+    data: JsonObject
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What is known of an answer while it is written."""
+
+    text: str
+    model: str
+    question: Message | None = None
+    prompt: Prompt | None = None
+    answer: Answer = field(default_factory=Answer)
+    began: float = field(default_factory=time.perf_counter)
+    first: float | None = None
+    error: RecollectError | None = None
+
+    def ms(self) -> JsonObject:
+        total = (time.perf_counter() - self.began) * 1000
+        first = None if self.first is None else round((self.first - self.began) * 1000, 1)
+        return {"context": round(self.prompt.ms, 1) if self.prompt else None, "first": first, "total": round(total, 1)}
+
+
+class Run:
+    """One answer that is being written. Any number of listeners hear all of it, from the beginning."""
+
+    def __init__(self, id: str | None = None) -> None:
+        self.id = id  # of the question, if the caller gave it
+        self.stopped = False
+        self.task: asyncio.Task[None] | None = None
+        self._events: list[Event] = []
+        self._news = asyncio.Event()
+        self._ended = False
+
+    def tell(self, name: str, data: JsonObject) -> None:
+        self._events.append(Event(name, data))
+        self._wake()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def events(self) -> AsyncIterator[Event]:
+        heard = 0
+        while True:
+            news = self._news
+            while heard < len(self._events):
+                yield self._events[heard]
+                heard += 1
+            if self._ended:
+                return
+            if news is self._news:
+                await news.wait()
+
+    def stop(self) -> None:
+        """What was written so far is kept."""
+        if not self.stopped and self.task is not None and not self.task.done():
+            self.stopped = True
+            self.task.cancel()
+
+
+class Chats:
+    """The answers that are being written on one database, in this process."""
+
+    def __init__(self, memory: AsyncMemory, *, observe: Callable[[JsonObject], None] = lambda _: None) -> None:
+        """Every answer that ends is `observe`d: figures and names, no content."""
+        self._upstream, self._observe = memory.upstream, observe
+        self._running: dict[tuple[str, str], set[Run]] = {}
+
+    def running(self, person: str) -> int:
+        return sum(len(runs) for (owner, _), runs in self._running.items() if owner == person)
+
+    async def start(self, memory: AsyncMemory, ask: Ask) -> Run:
+        """Begin an answer. The question is stored when this returns; what fails later is told by events.
+
+        The same question, by its id, is not answered twice: whoever asks again hears what is or was written.
+        """
+        identity(ask.conversation, "conversation")
+        place = (memory.principal.person, ask.conversation)
+        for known in self._running.get(place, ()):
+            if ask.id is not None and known.id == ask.id:
+                return known
+        if not ask.retry and not ask.content.strip():
+            raise InvalidInput("empty_content", "There is nothing to answer.")
+        model = assistant.NAME if answering.is_built_in(self._upstream, ask.model) else ask.model or self._default
+        writing, run = _Writing(ask.content, model), Run(ask.id)
+        if ask.memory == "on":
+            answered = await self._question(memory, ask, writing)
+            if answered is not None:
+                return _told_again(answered, writing)
+        elif ask.retry:
+            raise InvalidInput("nothing_to_retry", "Where nothing is stored there is nothing to retry.")
+        self._running.setdefault(place, set()).add(run)
+        run.task = asyncio.create_task(self._write(run, memory, ask, writing), name="recollect-chat")
+        return run
+
+    async def stop(self, memory: AsyncMemory, conversation: str) -> int:
+        """Stop the answers of a conversation: here at once, in other processes within a moment."""
+        identity(conversation, "conversation")
+        runs = list(self._running.get((memory.principal.person, conversation), ()))
+        for run in runs:
+            run.stop()
+        await memory.store.serving.stop(memory.principal, conversation, now=memory.clock.now())
+        return len(runs)
+
+    async def close(self, patience: float) -> None:
+        """Let answers come to an end; those that take longer are stopped, and what they have is stored."""
+        runs = [run for some in self._running.values() for run in some]
+        tasks = [run.task for run in runs if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+            for run in runs:
+                run.stop()
+            await asyncio.wait(tasks, timeout=patience)
+
+    @property
+    def _default(self) -> str:
+        return self._upstream.default if self._upstream is not None else assistant.NAME
+
+    # The question
+
+    async def _question(self, memory: AsyncMemory, ask: Ask, writing: _Writing) -> Message | None:
+        """Store it, or find the one that is tried again. Returns the answer, if it was answered before."""
+        await memory.open()
+        if ask.retry:
+            newest = await memory.history(ask.conversation, limit=RECENT)
+            asked = [message for message in newest if message.role == "user"]
+            if not asked:
+                raise NotFound("nothing_to_retry", "There is no question here that could be answered again.")
+            writing.question, writing.text = asked[-1], asked[-1].content
+            return None
+        fields = {"role": "user", "content": ask.content, "id": ask.id}
+        (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
+        writing.question = stored.message
+        if stored.created:
+            return None
+        if stored.message.role != "user" or stored.message.content != ask.content:
+            raise Conflict("id_taken", "Another message has this id.")
+        newer = await memory.history(ask.conversation, limit=RECENT)
+        wanted = answer_id(stored.message.id)
+        return next((message for message in newer if message.id == wanted), None)
+
+    # The answer
+
+    async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+        watch = asyncio.create_task(self._watch(run, memory, ask)) if ask.memory == "on" else None
+        try:
+            try:
+                await self._answer(run, memory, ask, writing)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not run.stopped or task is None:
+                    raise
+                task.uncancel()
+            except Exception as error:  # noqa: BLE001 - the border of a task: it is told to who listens
+                writing.error = _known(error, "an answer failed")
+            await self._finish(run, memory, ask, writing)
+        finally:
+            if watch is not None:
+                watch.cancel()
+            run.end()
+            runs = self._running.get((memory.principal.person, ask.conversation), set())
+            runs.discard(run)
+            if not runs:
+                self._running.pop((memory.principal.person, ask.conversation), None)
+            memory.notice()
+
+    async def _answer(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+        writing.prompt = prompt = await self._prompt(memory, ask, writing)
+        question = writing.question.to_dict() if writing.question is not None else None
+        run.tell(
+            "sources",
+            {"message": question, "model": writing.model, "context": prompt.summary(), "sources": prompt.sources},
+        )
+        if self._upstream is None or writing.model == assistant.NAME:
+            text = await answering.quotes(memory, ask.conversation, writing.text, recall=ask.memory != "off")
+            for piece in assistant.pieces(text):
+                self._say(run, writing, piece)
+                writing.answer.content += piece
+            writing.answer.finish_reason = "stop"
+            return
+        request = {"model": writing.model, "messages": prompt.messages}
+        async for piece in answering.pieces(self._upstream, request, writing.answer):
+            self._say(run, writing, piece)
+
+    async def _prompt(self, memory: AsyncMemory, ask: Ask, writing: _Writing) -> Prompt:
+        settings = await memory.settings()
+        system = settings.chat_system_prompt if ask.system_prompt is None else ask.system_prompt
+        if ask.memory == "off":
+            return answering.prompt_of_history(writing.text, ask.history, system or None)
+        before = writing.question.seq if writing.question is not None else None
+        prompt = await answering.prompt_from_memory(
+            memory, ask.conversation, writing.text, system_prompt=system or None, budget=ask.budget, before=before
+        )
+        if ask.history and ask.memory == "read":
+            prompt.messages[-1:-1] = [dict(message) for message in ask.history]
+        return prompt
+
+    @staticmethod
+    def _say(run: Run, writing: _Writing, piece: str) -> None:
+        if writing.first is None:
+            writing.first = time.perf_counter()
+        run.tell("delta", {"content": piece})
+
+    async def _watch(self, run: Run, memory: AsyncMemory, ask: Ask) -> None:
+        """Whether somebody asked another process to stop this answer."""
+        began = memory.clock.now()
+        while True:
+            await asyncio.sleep(LOOK)
+            with suppress(RecollectError):
+                if await memory.store.serving.is_stopped(memory.principal, ask.conversation, since=began):
+                    run.stop()
+
+    async def _finish(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+        """Store what there is, and say how it went."""
+        answer, error, message = writing.answer, writing.error, None
+        if run.stopped:
+            answer.finish_reason = "stopped"
+        content = answer.content or answer.refusal
+        if ask.memory == "on" and content and writing.question is not None:
+            try:
+                message = await self._store(memory, ask, writing, content, stopped=run.stopped)
+            except Exception as failure:  # noqa: BLE001 - as above
+                error = error or _known(failure, "an answer cannot be stored")
+        if error is not None:
+            run.tell("error", _problem(error))
+        done = {
+            "message": None if message is None else message.to_dict(), "model": writing.model,
+            "finish_reason": "error" if error is not None else answer.finish_reason, "usage": answer.usage,
+            "ms": writing.ms(), "stopped": run.stopped, "error": None if error is None else _problem(error),
+        }  # fmt: skip
+        run.tell("done", done)
+        figures = {name: done[name] for name in ("model", "finish_reason", "ms", "stopped")}
+        self._observe(figures | {"error": error.code if error is not None else None, "characters": len(content)})
+
+    async def _store(self, memory: AsyncMemory, ask: Ask, writing: _Writing, content: str, *, stopped: bool) -> Message:
+        question = writing.question
+        assert question is not None  # noqa: S101 - asked for by the caller
+        told: JsonObject = {"answers": question.id}
+        if ask.retry:
+            told[FOLLOWS] = question.id
+        if stopped:
+            told["incomplete"] = "stopped"
+        elif writing.error is not None:
+            told["incomplete"] = writing.error.code
+        fields = {
+            "role": "assistant", "content": content, "id": None if ask.retry else answer_id(question.id),
+            "model_variant": writing.answer.model or writing.model, "metadata": told,
+        }  # fmt: skip
+        (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
+        return stored.message
+
+
+def answer_id(question: str) -> str:
+    """Of the first answer to a question: so that it is stored once, whatever happens in between."""
+    return "a-" + hashlib.sha256(question.encode()).hexdigest()[:40]
+
+
+def _told_again(answer: Message, writing: _Writing) -> Run:
+    """A question that was answered before, heard once more."""
+    run, question = Run(), writing.question
+    shown = question.to_dict() if question is not None else None
+    context: JsonObject = {"tokens": 0, "budget": None, "ms": 0.0, "degraded": []}
+    run.tell("sources", {"message": shown, "model": answer.model_variant, "context": context, "sources": []})
+    run.tell("delta", {"content": answer.content})
+    done = {"message": answer.to_dict(), "model": answer.model_variant, "finish_reason": "stop", "usage": None}
+    run.tell("done", done | {"ms": writing.ms(), "stopped": False, "error": None})
+    run.end()
+    return run
+
+
+def _known(error: Exception, what: str) -> RecollectError:
+    """Ours as they are; of others only that there was one."""
+    if isinstance(error, RecollectError):
+        return error
+    log.exception(what)
+    return RecollectError("unexpected", "Something unexpected failed; the log says where.")
+
+
+def _problem(error: RecollectError) -> JsonObject:
+    return {"code": error.code, "message": error.message, "retryable": error.retryable}

@@ -1,0 +1,109 @@
+"""Who asks in a request, and how it is answered: what every route is given and gives back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Path, Request
+from fastapi.responses import Response
+
+from recollect.access import Access, Grant
+from recollect.chatting import Chats
+from recollect.completing import Completions
+from recollect.core.errors import Conflict, Denied
+from recollect.core.models import OPERATOR, plain
+from recollect.engine import AsyncMemory
+
+NAME_PATTERN: Final = r"^[^\x00\ud800-\udfff]*[^\s\x00\ud800-\udfff][^\x00\ud800-\udfff]*$"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a server is made of."""
+
+    memory: AsyncMemory
+    access: Access
+    chats: Chats
+    completions: Completions
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whoever asks, with the memory that is theirs."""
+
+    memory: AsyncMemory
+    grant: Grant
+    parts: Parts
+    request: Request
+
+    @property
+    def operator(self) -> AsyncMemory:
+        """The memory under no name, whose settings hold for everybody."""
+        return self.parts.memory.of(OPERATOR)
+
+
+def _asker(scope: str) -> Callable[[Request], Asker]:
+    def asker(request: Request) -> Asker:
+        grant: Grant = request.state.grant
+        if scope not in grant.scopes:
+            raise Denied("scope_needed", f"This key has not the scope {scope!r}.")
+        parts: Parts = request.app.state.parts
+        return Asker(parts.memory.of(grant.principal), grant, parts, request)
+
+    return asker
+
+
+Reader = Annotated[Asker, Depends(_asker("read"))]
+Writer = Annotated[Asker, Depends(_asker("write"))]
+Operator = Annotated[Asker, Depends(_asker("admin"))]
+
+Conversation = Annotated[
+    str, Path(min_length=1, max_length=200, description="its name, which is the person's own", examples=["trip"])
+]
+MessageId = Annotated[str, Path(min_length=1, max_length=200, description="the id of a message")]
+TopicId = Annotated[str, Path(min_length=1, max_length=200, description="the id of a topic")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,200}$",
+        description="the same request with the same key is done once, whatever happens in between",
+    ),
+]
+
+
+def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """JSON, written at once: records know how."""
+    return Response(encoded(data), status, headers, "application/json")
+
+
+def encoded(data: Any) -> bytes:
+    return json.dumps(plain(data), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def tagged(asker: Asker, data: Any) -> Response:
+    """With an ETag, so that who has it already is told so and no more."""
+    body = encoded(data)
+    tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    known = asker.request.headers.get("if-none-match", "")
+    if tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, "application/json")
+
+
+async def first_use(asker: Asker, key: str | None, *, route: str, body: Any) -> str | None:
+    """A prefix for ids made of the idempotency key, so that a repeated request finds what it did the first time."""
+    if key is None:
+        return None
+    fingerprint = hashlib.sha256(f"{route}\n".encode() + encoded(body)).digest()
+    memory = asker.memory
+    await memory.open()
+    first = await memory.store.serving.first_use(memory.principal, key, fingerprint, now=memory.clock.now())
+    if first != fingerprint:
+        raise Conflict("idempotency_key_reused", "This Idempotency-Key was used for another request.")
+    return "i-" + hashlib.sha256(f"{memory.principal.person}\n{key}".encode()).hexdigest()[:40]

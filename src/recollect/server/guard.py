@@ -1,0 +1,263 @@
+"""What stands before every route: which host, which page, how large, who, how often. Plain ASGI, so it costs little.
+
+A request passes here first and is logged here last: method, route, status, sizes, times and the id of the key, never a
+query, a body or a key.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from recollect.access import SCOPES, Access, Grant
+from recollect.core.errors import RecollectError
+from recollect.core.models import Principal
+from recollect.server import problems
+
+log = logging.getLogger("recollect.server.access")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE: Final = "recollect_session"
+SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+OPEN: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # asked before anybody is known
+LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+CALLERS: Final = 10_000  # whose rate is kept in mind
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the operator allows."""
+
+    hosts: frozenset[str] = LOOPBACK
+    origins: frozenset[str] = frozenset()
+    body_bytes: int = 2 * 1024 * 1024
+    rate_per_minute: int = 0
+    person: str = "local"  # who asks where there are no keys
+
+
+@dataclass(slots=True)
+class Buckets:
+    """How many requests each caller has left: a bucket that fills by itself."""
+
+    per_minute: int
+    monotonic: Callable[[], float] = time.monotonic
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def wait(self, caller: str) -> float:
+        """Takes one, or says how many seconds to wait."""
+        if not self.per_minute:
+            return 0.0
+        rate, now = self.per_minute / 60, self.monotonic()
+        size = max(1.0, self.per_minute / 6)  # ten seconds' worth at once
+        left, then = self._left.get(caller, (size, now))
+        left = min(size, left + (now - then) * rate)
+        if left < 1:
+            return (1 - left) / rate
+        self._left[caller] = (left - 1, now)
+        self._left.move_to_end(caller)
+        while len(self._left) > CALLERS:
+            self._left.popitem(last=False)
+        return 0.0
+
+
+class Refused(HTTPException):
+    """An HTTPException, because those pass through whatever reads a body."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status, code)
+        self.response = problems.response(status, code, detail, headers=headers, retryable=status == 429)
+
+
+class Guard:
+    def __init__(
+        self, app: App, *, access: Access, rules: Rules, observe: Callable[[str, str, int, float], None]
+    ) -> None:
+        self._app, self._access, self._rules, self._observe = app, access, rules, observe
+        self._buckets = Buckets(rules.rate_per_minute)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, seen = time.perf_counter(), _Seen()
+        headers = _headers(scope)
+        request_id = uuid.uuid4().hex[:16]
+        scope.setdefault("state", {})["request_id"] = request_id
+        cors = self._cors(headers.get("origin"))
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen.status = message["status"]
+                message.setdefault("headers", [])
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *_HARDENING, *cors]
+            elif message["type"] == "http.response.body":
+                seen.sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._pass(scope, headers, receive, sent, seen)
+        except Refused as refusal:
+            if seen.status == 0:
+                await refusal.response(scope, receive, sent)
+        except Exception as error:  # noqa: BLE001 - the border of a request; what it says must not reach a log
+            problems.log_unexpected(error)
+            if seen.status == 0:
+                await problems.unexpected()(scope, receive, sent)
+        finally:
+            self._note(scope, seen, request_id, (time.perf_counter() - began) * 1000)
+
+    async def _pass(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, seen: _Seen) -> None:
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        if scope["method"] == "OPTIONS" and "origin" in headers and self._cors(headers["origin"]):
+            await Response(status_code=204)(scope, receive, send)
+            return
+        grant = await self._grant(scope, headers)
+        scope["state"]["grant"] = grant
+        if grant is not None:
+            seen.key = grant.key
+            wait = self._buckets.wait(grant.key)
+            if wait:
+                told = {"Retry-After": str(max(1, int(wait + 0.999)))}
+                raise Refused(429, "too_many_requests", "This key asks too often; wait a little.", told)
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length) > self._rules.body_bytes:
+            raise self._too_large()
+        await self._app(scope, self._counted(receive, seen), send)
+
+    def _counted(self, receive: Receive, seen: _Seen) -> Receive:
+        async def counted() -> Message:
+            message = await receive()
+            if message["type"] == "http.request":
+                seen.received += len(message.get("body", b""))
+                if seen.received > self._rules.body_bytes:
+                    raise self._too_large()
+            return message
+
+        return counted
+
+    def _too_large(self) -> Refused:
+        return Refused(413, "body_too_large", f"A request may have at most {self._rules.body_bytes} bytes.")
+
+    # Where from
+
+    def _check_host(self, headers: dict[str, str]) -> None:
+        """A page that made its own name point here must not get through (DNS rebinding)."""
+        if _hostname(headers.get("host", "")) not in self._rules.hosts:
+            raise Refused(421, "unknown_host", "This server does not go by that name; see the setting server_hosts.")
+
+    def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
+        origin = headers.get("origin")
+        if origin is None or origin in self._rules.origins:
+            return
+        if origin != f"{scope.get('scheme', 'http')}://{headers.get('host', '')}":
+            raise Refused(403, "unknown_origin", "Pages of other sites may not call this; see server_origins.")
+
+    def _cors(self, origin: str | None) -> list[tuple[bytes, bytes]]:
+        """Closed, but for the pages that the operator named. Cookies never travel."""
+        if origin is None or origin not in self._rules.origins:
+            return []
+        return [
+            (b"access-control-allow-origin", origin.encode("latin-1", "replace")),
+            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-none-match"),
+            (b"vary", b"Origin"),
+        ]
+
+    # Who
+
+    async def _grant(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
+        """By key, by session, or, where there never was a key, as the one person of this machine."""
+        try:
+            if not await self._access.has_keys():
+                return Grant(Principal(self._rules.person), SCOPES, "local")
+            if scope["path"] in OPEN:
+                return None
+            kind, _, token = headers.get("authorization", "").partition(" ")
+            if token:
+                grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
+            else:
+                grant = await self._session(scope, headers)
+        except RecollectError as error:
+            refused = Refused(problems.status_of(error), error.code, error.message)
+            raise refused from error
+        if grant is None:
+            raise Refused(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
+        return grant
+
+    async def _session(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
+        cookie = cookie_of(headers.get("cookie", ""))
+        grant = await self._access.session(cookie) if cookie else None
+        if grant is not None and scope["method"] not in SAFE:
+            shown = headers.get("x-csrf-token", "")
+            if grant.csrf is None or not hmac.compare_digest(shown.encode(), grant.csrf.encode()):
+                raise Refused(403, "csrf", "A page must send its token: X-CSRF-Token, from GET /api/v1/session.")
+            if "origin" not in headers:
+                raise Refused(403, "csrf", "A page must say where it comes from.")
+        return grant
+
+    def _note(self, scope: Scope, seen: _Seen, request_id: str, ms: float) -> None:
+        route = scope.get("route")
+        path = getattr(route, "path", "unknown")
+        self._observe(scope["method"], path, seen.status, ms / 1000)
+        log.info(
+            "request",
+            extra={
+                "request": request_id, "method": scope["method"], "route": path, "status": seen.status,
+                "ms": round(ms, 1), "bytes_in": seen.received, "bytes_out": seen.sent, "key": seen.key,
+            },
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What passed by."""
+
+    status: int = 0
+    received: int = 0
+    sent: int = 0
+    key: str | None = None
+
+
+_HARDENING: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+def cookie_of(header: str) -> str | None:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _hostname(host: str) -> str:
+    """Of a Host header; what is no name of a host is none of ours."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "") if "@" not in host else ""
+    except ValueError:
+        return ""

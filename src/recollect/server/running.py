@@ -1,0 +1,74 @@
+"""Running the server: which address is allowed, one process or several, and what is told at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from recollect.core.errors import InvalidInput
+from recollect.engine import AsyncMemory
+from recollect.server import telemetry
+from recollect.server.app import Options, make_app
+
+GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
+
+
+def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> None:
+    """Until it is told to stop."""
+    asyncio.run(check(options))
+    config = uvicorn.Config(
+        partial(_app, options),
+        factory=True,
+        host=options.host,
+        port=options.port,
+        log_config=None,
+        access_log=False,  # its lines have queries in them; the guard writes our own
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        workers=workers,
+        lifespan="on",
+    )
+    telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
+    socket = config.bind_socket()
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    ready(f"http://{host}:{socket.getsockname()[1]}")
+    if workers == 1:
+        uvicorn.Server(config).run([socket])
+        return
+    with tempfile.TemporaryDirectory(prefix="recollect-figures-") as folder:
+        os.environ[telemetry.MULTIPLE] = folder
+        Multiprocess(config, sockets=[socket]).run()
+
+
+def _app(options: Options) -> FastAPI:
+    telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
+    return make_app(options)
+
+
+async def check(options: Options) -> None:
+    """Opens the database once, so that what is wrong with it is told at once; and nobody is let in by mistake."""
+    async with AsyncMemory(options.db, person=options.person, settings=options.settings, worker=False) as memory:
+        has_keys = await memory.store.serving.has_keys()
+    if not is_loopback(options.host) and not has_keys:
+        raise InvalidInput(
+            "keys_needed",
+            f"{options.host} can be reached by others, and there are no keys. Make one: recollect keys create PERSON",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
