@@ -47,7 +47,7 @@ def said(message: Mapping[str, Any]) -> Said:
     """Texts of parts are joined; a part that is no text leaves a mark of what it was."""
     content, calls = message.get("content"), message.get("tool_calls")
     return Said(
-        role=str(message.get("role")),
+        role="tool" if message.get("role") == "function" else str(message.get("role")),
         content=text_of(content),
         name=message.get("name") if isinstance(message.get("name"), str) else None,
         tool_calls=tuple(calls) if calls else None,

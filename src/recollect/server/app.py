@@ -38,6 +38,29 @@ DRAIN: Final = 1.0  # seconds that answers have to come to an end, and again to 
 ABOUT: Final = "Memory for any chat application: every message kept, the smallest prompt that holds what matters."
 
 
+_STORED: Final = {"conversation": "$request.path.conversation", "message": "$response.body#/messages/0/id"}
+_SAME: Final = {"conversation": "$request.path.conversation"}
+_TOPIC: Final = {"topic": "$response.body#/topics/0/id"}
+_LINKS: Final = (
+    ("add_messages", "201", "list_messages", _SAME),
+    ("add_messages", "201", "get_conversation", _SAME),
+    ("add_messages", "201", "update_conversation", _SAME),
+    ("add_messages", "201", "context", _SAME),
+    ("add_messages", "201", "chat", _SAME),
+    ("add_messages", "201", "compress", _SAME),
+    ("add_messages", "201", "list_topics", _SAME),
+    ("add_messages", "201", "give_feedback", _STORED),
+    ("add_messages", "201", "erase_message", _STORED),
+    ("add_messages", "201", "erase_conversation", _SAME),
+    ("list_topics", "200", "get_topic", _TOPIC),
+    ("list_topics", "200", "list_topic_messages", _TOPIC),
+    ("list_topics", "200", "topic_decay", _TOPIC),
+    ("list_topics", "200", "change_topic", _TOPIC),
+    ("list_topics", "200", "erase_topic", _TOPIC),
+    ("create_key", "201", "revoke_key", {"key": "$response.body#/id"}),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `recollect serve` was told. It travels to every process of the server."""
@@ -136,6 +159,7 @@ def described(app: FastAPI, *, keys: bool) -> dict[str, Any]:
     for path, item in made["paths"].items():
         for operation in item.values():
             _document(path, operation, keys=keys)
+    _link(made)
     schemas_.pop("HTTPValidationError", None)
     schemas_.pop("ValidationError", None)
     if keys:
@@ -145,15 +169,26 @@ def described(app: FastAPI, *, keys: bool) -> dict[str, Any]:
 
 def _document(path: str, operation: dict[str, Any], *, keys: bool) -> None:
     is_open = path in guard.OPEN
-    common = [400, 403, 413, 421, 429, 500, 503]
+    common = [400, 401, 403, 413, 421, 429, 500, 503]
     if "422" in operation["responses"] or "requestBody" in operation:
         common.append(422)
     if keys and not is_open:
-        common.append(401)
         operation["security"] = [{"key": []}]
     operation["responses"].pop("422", None)
     for status, told in problems.documented(*common).items():
         operation["responses"].setdefault(str(status), told)
+
+
+def _link(made: dict[str, Any]) -> None:
+    """What an answer gives that other operations take."""
+    names = {
+        operation["operationId"].split("_api_")[0].split("_v1_")[0]: operation
+        for item in made["paths"].values()
+        for operation in item.values()
+    }
+    for operation, status, target, parameters in _LINKS:
+        links = names[operation]["responses"][status].setdefault("links", {})
+        links[target] = {"operationId": names[target]["operationId"], "parameters": parameters}
 
 
 def guard_free_docs(schema: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
+from pydantic import AfterValidator
 
 from recollect.access import Access, Grant
 from recollect.chatting import Chats
@@ -17,8 +18,9 @@ from recollect.completing import Completions
 from recollect.core.errors import Conflict, Denied
 from recollect.core.models import OPERATOR, plain
 from recollect.engine import AsyncMemory
+from recollect.server.guard import SLASH
 
-NAME_PATTERN: Final = r"^[^\x00\ud800-\udfff]*[^\s\x00\ud800-\udfff][^\x00\ud800-\udfff]*$"
+NAME: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a character that can be seen, and no NUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,14 @@ Reader = Annotated[Asker, Depends(_asker("read"))]
 Writer = Annotated[Asker, Depends(_asker("write"))]
 Operator = Annotated[Asker, Depends(_asker("admin"))]
 
+Named = AfterValidator(lambda name: name.replace(SLASH, "/"))
 Conversation = Annotated[
-    str, Path(min_length=1, max_length=200, description="its name, which is the person's own", examples=["trip"])
+    str,
+    Path(min_length=1, max_length=200, pattern=NAME, description="its name, the person's own", examples=["trip"]),
+    Named,
 ]
-MessageId = Annotated[str, Path(min_length=1, max_length=200, description="the id of a message")]
-TopicId = Annotated[str, Path(min_length=1, max_length=200, description="the id of a topic")]
+MessageId = Annotated[str, Path(min_length=1, max_length=200, pattern=NAME, description="the id of a message"), Named]
+TopicId = Annotated[str, Path(min_length=1, max_length=200, pattern=NAME, description="the id of a topic"), Named]
 IdempotencyKey = Annotated[
     str | None,
     Header(

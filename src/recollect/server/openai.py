@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import Depends
 from fastapi.responses import Response
@@ -49,11 +50,14 @@ REQUEST: Final[JsonObject] = {
     },
 }
 _FORM: Final = {"type": "object", "required": ["error"], "properties": {"error": _NESTED}}
-_ERROR: Final = {"description": "In OpenAI's form.", "content": {"application/json": {"schema": _FORM}}}
+_ERROR: Final = {
+    "description": "In OpenAI's form, or a problem where it did not get that far.",
+    "content": {"application/json": {"schema": _FORM}, problems.MEDIA_TYPE: {}},
+}
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "A completion, or chunks of one as events.",
-        "content": {"application/json": {"schema": _NESTED}, "text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"application/json": {"schema": _NESTED}, "text/event-stream": {}},
     },
     **dict.fromkeys((400, 429, 502, 504), _ERROR),
 }
@@ -136,7 +140,7 @@ async def _streamed(completions: Completions, made: Completion) -> Response:
 
 def _headers(made: Completion) -> dict[str, str]:
     headers = {
-        "X-Recollect-Conversation": made.conversation.encode("ascii", "replace").decode(),
+        "X-Recollect-Conversation": quote(made.conversation, safe=" /:@+,;=()[]{}!*'"),
         "X-Recollect-Memory-Tokens": str(made.memory_tokens),
         "X-Recollect-Context-Ms": f"{made.context_ms:.1f}",
         "Cache-Control": "no-store",

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from recollect.core.errors import (
     Conflict,
@@ -37,7 +38,10 @@ _TITLES: Final = {
     429: "Too many requests", 500: "Internal error", 502: "The model failed", 503: "Not available now",
     504: "The model took too long",
 }  # fmt: skip
-_LARGE: Final = frozenset(("content_too_large", "body_too_large"))
+_OTHERWISE: Final = {
+    "content_too_large": 413, "metadata_too_large": 413, "body_too_large": 413, "budget_too_small": 409, "invalid_period": 409,
+    "provider_timeout": 504, "provider_rate_limited": 429,
+}  # fmt: skip
 
 
 class Problem(BaseModel):
@@ -53,12 +57,8 @@ class Problem(BaseModel):
 
 
 def status_of(error: RecollectError) -> int:
-    if error.code in _LARGE:
-        return 413
-    if error.code == "provider_timeout":
-        return 504
-    if error.code == "provider_rate_limited":
-        return 429
+    if error.code in _OTHERWISE:
+        return _OTHERWISE[error.code]
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
@@ -115,13 +115,25 @@ def install(app: FastAPI) -> None:
         return response(422, "invalid_request", detail, errors=found)
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> Response:
+    async def _http(request: Request, error: HTTPException) -> Response:
         told = getattr(error, "response", None)  # a refusal of the guard
         if isinstance(told, Response):
             return told
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
         title = _TITLES.get(error.status_code, "Error")
-        return response(error.status_code, code, f"{title}.", headers=error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_methods(app, request))
+        return response(error.status_code, code, f"{title}.", headers=headers)
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """All that a path takes, whichever route serves them."""
+    found = set[str]()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

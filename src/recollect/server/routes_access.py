@@ -24,7 +24,9 @@ async def list_keys(asker: Operator) -> Response:
 
 @router.post("/keys", status_code=201, response_model=Key)
 async def create_key(asker: Operator, body: schemas.KeyIn) -> Response:
-    """A new key. Its token is shown this once. From the first key on, the server asks for keys."""
+    """A new key. Its token is shown this once. The first one is made on the command line, by who has the database."""
+    if not await asker.parts.access.has_keys():
+        raise Denied("first_key", "The first key is made on the command line: recollect keys create PERSON")
     return answer(await asker.parts.access.create_key(**body.model_dump()), 201)
 
 

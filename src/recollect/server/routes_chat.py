@@ -18,14 +18,17 @@ compatible = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events: `sources`, `delta` …, perhaps `error`, `done`.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {}},
     }
 }
 
 
 @router.post("/{conversation}/chat", response_class=Response, responses=_STREAM | documented(404, 409, 413, 429))
 async def chat(
-    asker: Writer, conversation: Conversation, body: schemas.ChatIn, idempotency_key: IdempotencyKey = None
+    asker: Writer,
+    conversation: Conversation,
+    body: schemas.ChatIn | schemas.RetryIn,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Store what is said, answer with memory, store the answer. It goes on when the caller has gone."""
     streaming.check_room(asker)

@@ -56,7 +56,7 @@ async def erase_conversation(asker: Writer, conversation: Conversation) -> Respo
 async def add_messages(
     asker: Writer,
     conversation: Conversation,
-    body: schemas.MessageIn | schemas.MessagesIn,
+    body: schemas.MessageIn | schemas.CallIn | schemas.MessagesIn,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Store one message or many, in one durable transaction; known ids are skipped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -14,15 +14,16 @@ from recollect.server.problems import documented
 
 router = APIRouter(prefix="/api/v1", tags=["recall"])
 
-Question = Annotated[str, Query(max_length=100_000, description="any text")]
-Moment = Annotated[str | None, Query(max_length=64, description="ISO-8601")]
+Question = Annotated[str, Query(max_length=4096, description="any text")]
+Moment = Annotated[schemas.Moment | None, Query()]
+Within = Annotated[schemas.Name | None, Query(description="a conversation")]
 
 
-@router.get("/recall", response_model=schemas.Recalled)
+@router.get("/recall", response_model=schemas.Recalled, responses=documented(409))
 async def recall(
     asker: Reader,
     q: Question,
-    conversation: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    conversation: Within = None,
     limit: Annotated[int, Query(ge=0, le=200)] = 10,
     budget: Annotated[int | None, Query(ge=0, le=1_000_000)] = None,
     since: Moment = None,
@@ -35,7 +36,7 @@ async def recall(
     return answer(found)
 
 
-@router.post("/conversations/{conversation}/context", response_model=models.Context)
+@router.post("/conversations/{conversation}/context", response_model=models.Context, responses=documented(409))
 async def context(asker: Reader, conversation: Conversation, body: schemas.ContextIn) -> Response:
     """The smallest prompt that still holds what matters, within a hard budget, and the reasons."""
     given = body.model_dump()
@@ -63,7 +64,7 @@ async def metrics(asker: Reader, since: Moment = None) -> Response:
 async def debug_retrieval(
     asker: Reader,
     q: Question,
-    conversation_id: Annotated[str | None, Query(alias="conversationId", min_length=1, max_length=200)] = None,
+    conversation_id: Annotated[schemas.Name | None, Query(alias="conversationId")] = None,
     limit: Annotated[int, Query(ge=0, le=50)] = 10,
 ) -> Response:
     """Document E's view of one retrieval: results with their sources, times by stage, flags."""
@@ -74,7 +75,7 @@ async def debug_retrieval(
 @memory.get("/debug/stats", response_model=dict[str, Any])
 async def debug_stats(asker: Reader) -> Response:
     """Document E's counts and sizes of what the person has."""
-    consent = await asker.memory.consent()
+    consent = False
     return answer(diagnosing.stats(await asker.memory.stats(), consent=consent))
 
 
@@ -88,9 +89,10 @@ async def get_settings(asker: Reader) -> Response:
 @memory.patch("/settings", response_model=schemas.SettingsOut, responses=documented(403))
 async def change_settings(asker: Writer, body: schemas.SettingsChange) -> Response:
     """Change them now, without a restart: one's own, or everybody's."""
-    diagnosing.check_changes(body.changes, is_operator="admin" in asker.grant.scopes, everybody=body.everybody)
+    changes = body.changes.model_dump(exclude_unset=True)
+    diagnosing.check_changes(changes, is_operator="admin" in asker.grant.scopes, everybody=body.everybody)
     changed = asker.operator if body.everybody else asker.memory
-    await changed.change_settings(**body.changes)
+    await changed.change_settings(**changes)
     settings, origins = await asker.memory.settings(), await asker.memory.setting_origins()
     return answer(diagnosing.settings(settings, origins))
 
@@ -103,10 +105,10 @@ async def export(asker: Reader) -> Response:
 
 @memory.delete("", response_model=models.Receipt)
 async def erase_everything(
-    asker: Writer, person: Annotated[str, Query(min_length=1, max_length=200, description="the person, to be sure")]
+    asker: Writer, confirm: Annotated[Literal["everything"], Query(description="to be sure")]
 ) -> Response:
     """Erase everything the person has, down to the bytes."""
-    return answer(await asker.memory.erase(person=person))
+    return answer(await asker.memory.erase(person=asker.memory.principal.person))
 
 
 @memory.get("/check", response_model=dict[str, Any])

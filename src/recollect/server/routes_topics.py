@@ -25,8 +25,8 @@ async def list_topics(asker: Reader, conversation: Conversation) -> Response:
 @router.get("/topics", response_model=schemas.TopicHits)
 async def search_topics(
     asker: Reader,
-    q: Annotated[str, Query(max_length=100_000)],
-    conversation: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    q: Annotated[str, Query(max_length=4096)],
+    conversation: Annotated[schemas.Name | None, Query()] = None,
     limit: Annotated[int, Query(ge=0, le=50)] = 5,
 ) -> Response:
     """Topics that speak of something, best first."""
@@ -53,7 +53,8 @@ async def topic_decay(
     points: Annotated[int, Query(ge=2, le=1000)] = 60,
 ) -> Response:
     """How its priority falls if nobody speaks of it again."""
-    return answer({"points": await asker.memory.topic_decay(topic, days=days, points=points)})
+    curve = await asker.memory.topic_decay(topic, days=days, points=points)
+    return answer({"points": [{"at": at, "priority": priority} for at, priority in curve]})
 
 
 @router.patch("/topics/{topic}", response_model=Topic, responses=documented(404, 409))

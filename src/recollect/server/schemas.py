@@ -2,42 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
 
 from recollect.access import Key
 from recollect.core.models import Conversation, Hit, Message, Similar
 from recollect.core.topics import Topic, TopicHit
+from recollect.server.asking import NAME
+from recollect.settings import FIXED, Settings
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+# The moments that there are, from 1900 up to 2200, with leap years. Dates without a time are taken, too.
+_DATE = (
+    r"(?:19|20|21)\d\d-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    r"|02-(?:0[1-9]|1\d|2[0-8]))"
+    r"|(?:(?:19|21)(?:0[48]|[2468][048]|[13579][26])|20(?:[02468][048]|[13579][26]))-02-29"
+)
+_TIME = r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?(?:Z|[+-](?:0\d|1[0-3]):[0-5]\d)"
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
 Label = Annotated[str, Field(max_length=200)]
 Text = Annotated[str, Field(max_length=1024 * 1024)]
-Seq = Annotated[int, Field(ge=1, le=2**53)]
+Said = Annotated[str, Field(min_length=1, max_length=1024 * 1024, pattern=NAME)]
+Moment = Annotated[
+    str,
+    Field(max_length=64, description="ISO-8601; without an offset it is local", examples=["2026-11-15T09:30:00Z"]),
+    WithJsonSchema({"type": "string", "pattern": rf"^(?:{_DATE}){_TIME}$"}),
+]
+Zone = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(available_timezones())})]
+Whole = Annotated[
+    int, BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
+]
+Seq = Annotated[Whole, Field(ge=1, le=2**53)]
+Budget = Annotated[Whole, Field(ge=0, le=1_000_000)]
+
+
+def _unset(field: FieldInfo) -> tuple[Any, Any]:
+    """The same field with its limits, and nothing as its default."""
+    plain: Any = Whole if field.annotation is int else field.annotation
+    kind: Any = Annotated[plain, *field.metadata] if field.metadata else plain
+    return kind | None, Field(None, description=field.description)
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class MessageIn(Body):
-    role: Literal["user", "assistant", "system", "tool"]
-    content: Text | None = None
+class _MessageIn(Body):
     id: Name | None = None
-    at: str | None = Field(
-        None, max_length=64, description="ISO-8601; without an offset it is local", examples=["2026-11-15T09:30:00Z"]
-    )
+    at: Moment | None = None
     name: Label | None = None
     source: Literal["typed", "assistant", "imported", "tool"] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    tool_calls: list[dict[str, Any]] | None = Field(None, max_length=1000)
     tool_call_id: Name | None = None
     model_variant: Label | None = None
     metadata: dict[str, Any] | None = None
     importance: float | None = Field(None, ge=0, le=1)
 
 
+class MessageIn(_MessageIn):
+    role: Literal["user", "assistant", "system", "tool"]
+    content: Text
+
+
+class CallIn(_MessageIn):
+    """A message that only calls tools."""
+
+    role: Literal["assistant"]
+    content: None = None
+    tool_calls: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
+
+
 class MessagesIn(Body):
-    messages: list[MessageIn] = Field(max_length=10_000)
+    messages: list[MessageIn | CallIn] = Field(max_length=10_000)
 
 
 class Messages(BaseModel):
@@ -57,15 +97,15 @@ class Conversations(BaseModel):
 class ConversationChange(Body):
     title: Annotated[str, Field(max_length=500)] | None = None
     tags: list[Name] | None = Field(None, max_length=100)
-    zone: Label | None = Field(None, examples=["Asia/Riyadh"])
+    zone: Zone | None = Field(None, examples=["Asia/Riyadh"])
 
 
 class ContextIn(Body):
     query: Text
     system_prompt: Text | None = None
-    budget: int | None = Field(None, ge=0, le=1_000_000)
+    budget: Budget | None = None
     model: Label = "gpt-4o-mini"
-    at: str | None = Field(None, max_length=64, description="the moment of asking, ISO-8601")
+    at: Moment | None = Field(None, description="the moment of asking")
     before: Seq | None = None
     everywhere: bool = False
 
@@ -76,17 +116,25 @@ class Turn(Body):
 
 
 class ChatIn(Body):
-    content: Text = ""
+    content: Said
     model: Name | None = Field(None, description="`recollect` is the built-in assistant")
     system_prompt: Text | None = None
-    budget: int | None = Field(None, ge=0, le=1_000_000)
-    retry: bool = Field(False, description="answer the last question once more")
+    budget: Budget | None = None
     memory: Literal["on", "read", "off"] = Field(
         "on", description="read: use memory, store nothing; off: a temporary conversation, neither used nor stored"
     )
     history: list[Turn] = Field(
         [], max_length=1000, description="what the caller keeps himself where nothing is stored"
     )
+
+
+class RetryIn(Body):
+    """Answer the last question once more."""
+
+    retry: Literal[True]
+    model: Name | None = None
+    system_prompt: Text | None = None
+    budget: Budget | None = None
 
 
 class Stopped(BaseModel):
@@ -128,8 +176,13 @@ class SplitIn(Body):
     title: Annotated[str, Field(max_length=500)] | None = None
 
 
+class Point(BaseModel):
+    at: datetime
+    priority: float
+
+
 class Decay(BaseModel):
-    points: list[tuple[str, float]] = Field(description="moments and priorities")
+    points: list[Point]
 
 
 class FeedbackIn(Body):
@@ -151,8 +204,17 @@ class SettingsOut(BaseModel):
     personal: list[str] = Field(description="those that each person may change")
 
 
+_CHANGEABLE: dict[str, Any] = {
+    name: _unset(field) for name, field in Settings.model_fields.items() if name not in FIXED
+}
+if TYPE_CHECKING:
+    Changes = Body  # each setting that can be changed at run time is a field of it
+else:
+    Changes = create_model("Changes", __base__=Body, **_CHANGEABLE)
+
+
 class SettingsChange(Body):
-    changes: dict[Name, JsonValue] = Field(max_length=100, description="null takes a change back")
+    changes: Changes = Field(description="null takes a change back")
     everybody: bool = Field(False, description="for all who have not chosen otherwise; needs the scope admin")
 
 
