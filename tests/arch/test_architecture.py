@@ -85,8 +85,8 @@ LAYERS = {
     },
     "engine": {
         "audit", "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids",
-        "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tail",
-        "recall.tuning", "settings", "sql", "topics.folding", "transfer",
+        "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller",
+        "recall.tail", "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {

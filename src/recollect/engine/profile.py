@@ -30,7 +30,7 @@ class Personal(Opened):
         It may be written without consent, but then it is not used, and what comes back is empty.
         """
         changes = profile.changes(fields)
-        await self._ready()
+        await self._begin()
         await self._store.profiles.change(self._principal, changes, actor=self._actor, now=self._clock.now())
         return await self.profile()
 
@@ -43,7 +43,7 @@ class Personal(Opened):
         if not isinstance(granted, bool):
             raise InvalidInput("invalid_consent", "Consent is true or false.")
         if granted:
-            await self._ready()
+            await self._begin()
             await self._store.profiles.set_consent(self._principal, True, actor=self._actor, now=self._clock.now())
         else:
             await self.revoke_consent()
@@ -55,10 +55,15 @@ class Personal(Opened):
         Nothing uses it from the first step on, even if the second fails: then call this again. The receipt says what
         was erased, and what is pending.
         """
-        await self._ready()
+        await self._begin()
         await self._store.profiles.set_consent(self._principal, False, actor=self._actor, now=self._clock.now())
         scope = {"profile": self._principal.person}
         return await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
+
+    async def _begin(self) -> None:
+        """Uses that were noted before come first in the audit log, too."""
+        await self._ready()
+        await self._audit.flush()
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Who did what with this memory, the newest first; `before` is the id of an entry, for the next page.
@@ -67,6 +72,5 @@ class Personal(Opened):
         """
         arguments.number(limit, "limit", least=0, needed=True)
         arguments.number(before, "before", least=0)
-        await self._ready()
-        await self._audit.flush()
+        await self._begin()
         return await self._store.audit.entries(self._principal, limit=limit, before=before)

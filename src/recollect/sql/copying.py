@@ -2,7 +2,8 @@
 
 What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, briefs,
 which a model may have written, topics, with which people did something, and what people told of themselves, with the
-log of its use. Keys are given anew. The texts of archived messages come unpacked, and are packed again where they arrive.
+log of its use. Keys are given anew. The texts of archived messages come unpacked, and are packed again where they
+arrive.
 """
 
 from __future__ import annotations
