@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -323,6 +324,23 @@ def test_a_profile_that_cannot_be_read_is_reported_and_the_rest_goes_in(
     result = memory.import_file(tmp_path / "file.ndjson")
     assert (result.added, result.skipped_count) == (1, 1)
     assert not memory.profile().stored
+
+
+def test_changes_of_different_fields_at_once_all_stay(open_memory: Open) -> None:
+    memories = [open_memory() for _ in range(4)]
+    fields = ("goals", "domain", "constraints")
+
+    def change(place: int) -> None:
+        for number in range(10):
+            memories[place].set_profile({"context": {fields[place]: f"value {number}"}})
+
+    threads = [threading.Thread(target=change, args=(place,)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    memories[3].set_consent(True)
+    assert memories[3].profile().context == dict.fromkeys(fields, "value 9")
 
 
 def test_a_refused_change_changes_nothing(memory: Memory) -> None:
