@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -162,6 +163,25 @@ def test_revoking_erases_the_profile_and_gives_a_receipt(memory: Memory, locatio
     assert CANARY not in shown(memory, tmp_path)
     memory.set_consent(True)
     assert memory.profile().notes == ""
+
+
+@on_sqlite
+def test_after_a_revoke_nothing_in_the_process_holds_the_profile(memory: Memory) -> None:
+    def holders() -> int:
+        gc.collect()
+        strings = (one for held in gc.get_objects() for one in gc.get_referents(held) if type(one) is str)
+        return sum("zqheld" in one and "4712" in one for one in strings)  # neither is whole in this file
+
+    def uses() -> list[bool]:  # apart, so that nothing of it is held by this frame
+        contexts = [memory.context("trip", QUESTION, budget=budget) for budget in (500, 3000)]
+        return ["zqheld" in repr(one) for one in (*contexts, memory.recall(QUESTION))]
+
+    memory.set_profile({"preferences": {"languages": ["".join(("zqheld", "4712"))]}})
+    memory.set_consent(True)
+    assert all(uses())
+    assert holders() > 0
+    memory.revoke_consent()
+    assert holders() == 0
 
 
 def test_revoking_with_nothing_stored_gives_a_receipt_too(memory: Memory) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recollect import erasure
-from recollect.core import arguments, profile
+from recollect.core import analysis, arguments, profile
 from recollect.core.errors import InvalidInput
 from recollect.core.models import AuditEntry, Receipt
 from recollect.core.profile import Profile
@@ -58,7 +58,9 @@ class Personal(Opened):
         await self._begin()
         await self._store.profiles.set_consent(self._principal, False, actor=self._actor, now=self._clock.now())
         scope = {"profile": self._principal.person}
-        return await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
+        receipt = await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
+        analysis.forget()
+        return receipt
 
     async def _begin(self) -> None:
         """Uses that were noted before come first in the audit log, too."""
