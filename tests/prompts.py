@@ -10,7 +10,7 @@ from recollect import Context, Memory, count_tokens, count_tokens_for_messages
 
 Open = Callable[..., Memory]
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
-MEMORY_PARTS = ("important_data", "summary", "recall")
+MEMORY_PARTS = ("profile", "important_data", "summary", "recall")
 
 
 def call(id: Any) -> dict[str, Any]:

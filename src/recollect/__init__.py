@@ -11,6 +11,7 @@ from recollect.core.errors import (
     StoreUnavailable,
 )
 from recollect.core.models import (
+    AuditEntry,
     Context,
     Conversation,
     Done,
@@ -22,6 +23,7 @@ from recollect.core.models import (
     Receipt,
     Similar,
 )
+from recollect.core.profile import Profile
 from recollect.engine import AsyncMemory
 from recollect.providers.tokenizer import count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
@@ -29,6 +31,7 @@ from recollect.sync import Memory
 
 __all__ = [
     "AsyncMemory",
+    "AuditEntry",
     "Brief",
     "Conflict",
     "Context",
@@ -42,6 +45,7 @@ __all__ = [
     "Message",
     "NotFound",
     "Principal",
+    "Profile",
     "ProviderUnavailable",
     "Recalled",
     "Receipt",

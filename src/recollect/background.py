@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from recollect.audit import AuditLog
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import Parts
 from recollect.compressing import Compressing, Writer, active
@@ -42,6 +43,7 @@ class Background:
         settings: CurrentSettings,
         embedding: EmbedMessages,
         metrics: RecallMetrics,
+        audit: AuditLog,
     ) -> None:
         """How the workers themselves go about it is as in `settings`; each person's work follows that person's own."""
         store, clock = parts.store, parts.clock
@@ -83,7 +85,9 @@ class Background:
             Track("embedded", [embedding], slice=128, side_by_side=2, whole=False),
             Track("topiced", [self.placing], slice=128, side_by_side=4),
         ]
-        upkeep: list[Upkeep] = [FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, embedding]
+        upkeep: list[Upkeep] = [
+            FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, audit, embedding,
+        ]  # fmt: skip
         slow = [
             Track("briefed", [self.compressing], slice=FOLDED, side_by_side=2, whole=False),
             Track("folded", [self.folding], slice=FOLDED, side_by_side=2, whole=False),

@@ -12,6 +12,7 @@ from recollect.core import times
 from recollect.core.errors import StoreUnavailable
 from recollect.core.models import JsonObject, Principal, Receipt
 from recollect.ids import new_id
+from recollect.sql.audit import LIBRARY
 from recollect.sql.driver import Purged
 from recollect.sql.sqlite_file import blocks
 from recollect.sql.store import SqlStore
@@ -22,7 +23,9 @@ PIECE = 32
 SHORTEST = 12
 
 
-async def erase(store: SqlStore, principal: Principal, scope: JsonObject, *, now: datetime) -> Receipt:
+async def erase(
+    store: SqlStore, principal: Principal, scope: JsonObject, *, now: datetime, actor: str = LIBRARY
+) -> Receipt:
     """Delete the rows that the scope names, then what the files still hold of them."""
     receipt, day = new_id(now), scope.get("day")
     counts, samples = await store.erase(
@@ -33,6 +36,8 @@ async def erase(store: SqlStore, principal: Principal, scope: JsonObject, *, now
         message=scope.get("message"),
         day=None if day is None else times.parse_day(day),
         topic=scope.get("topic"),
+        profile="profile" in scope,
+        actor=actor,
     )
     try:
         purged = await store.purge()

@@ -2,58 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from recollect.buffered import Buffered
 from recollect.core import times
 from recollect.core.drafts import to_json
-from recollect.core.errors import RecollectError
 from recollect.core.models import JsonObject, Principal
 from recollect.core.protocols import Clock
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
 
-log = logging.getLogger(__name__)
-
 KEPT: Final = timedelta(days=30)
-BUFFER: Final = 10_000  # rows; if nobody writes them, the oldest are lost, not the process's memory
-FORGET_EVERY: Final = timedelta(hours=1)
 
 
-class RecallMetrics:
-    """An upkeep of the worker: losing a few rows costs nothing, a commit per question would."""
-
+class RecallMetrics(Buffered[Row]):
     name = "metrics"
+    kept = KEPT
 
     def __init__(self, store: SqlStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
-        self._rows: list[Row] = []
-        self._forgot: datetime | None = None
+        async def forget(before: datetime) -> int:
+            return await store.forget_recalls(before=before)
+
+        super().__init__(clock, save=store.save_recalls, forget=forget)
 
     def note(self, principal: Principal, metrics: JsonObject, now: datetime) -> None:
-        self._rows.append({"person": principal.person, "at": times.to_micros(now), "metrics": to_json(metrics)})
-        del self._rows[:-BUFFER]
-
-    async def flush(self) -> None:
-        """Write what is noted; what cannot be written is kept for the next time, as far as there is room."""
-        rows, self._rows = self._rows, []
-        if rows:
-            try:
-                await self._store.save_recalls(rows)
-            except RecollectError as error:
-                log.warning("metrics cannot be written: %s", error.code)
-                self._rows = (rows + self._rows)[-BUFFER:]
-
-    async def tend(self) -> int:
-        """Never counts as work done: a drain would not end."""
-        await self.flush()
-        now = self._clock.now()
-        if self._forgot is None or abs(now - self._forgot) >= FORGET_EVERY:
-            self._forgot = now
-            await self._store.forget_recalls(before=now - KEPT)
-        return 0
+        self._hold({"person": principal.person, "at": times.to_micros(now), "metrics": to_json(metrics)})
 
 
 def summarise(rows: Sequence[JsonObject]) -> JsonObject:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from recollect.core.brief import Brief
 from recollect.core.models import (
     Appended,
+    AuditEntry,
     Context,
     Conversation,
     Done,
@@ -25,6 +26,7 @@ from recollect.core.models import (
     Receipt,
     Similar,
 )
+from recollect.core.profile import Profile
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.topics import Related, Topic, TopicHit, TopicStats
 from recollect.engine import AsyncMemory
@@ -368,6 +370,43 @@ class Memory:
         """
         return self._wait(self._engine.bench(labelled, sample=sample))
 
+    # Profile and consent
+
+    def profile(self) -> Profile:
+        """What the person told of themselves. Without consent it is empty, and says only whether one is stored."""
+        return self._wait(self._engine.profile())
+
+    def set_profile(self, fields: Mapping[str, Any]) -> Profile:
+        """Change the profile: `preferences` (coding_style, languages, frameworks), `context` (goals, domain,
+        constraints) and `notes`. Fields that are not named stay as they are; None empties one.
+
+        It may be written without consent, but then it is not used, and what comes back is empty.
+        """
+        return self._wait(self._engine.set_profile(fields))
+
+    def consent(self) -> bool:
+        """Whether the person lets the profile be used. Nobody does who was never asked."""
+        return self._wait(self._engine.consent())
+
+    def set_consent(self, granted: bool) -> bool:
+        """Let the profile be used, or not. False is `revoke_consent` without the receipt: the profile is erased."""
+        return self._wait(self._engine.set_consent(granted))
+
+    def revoke_consent(self) -> Receipt:
+        """Switch the use of the profile off, durably, then erase it down to the bytes.
+
+        Nothing uses it from the first step on, even if the second fails: then call this again. The receipt says what
+        was erased, and what is pending.
+        """
+        return self._wait(self._engine.revoke_consent())
+
+    def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+        """Who did what with this memory, the newest first; `before` is the id of an entry, for the next page.
+
+        Uses of the profile, consent given and taken back, changes, erasing, exports. Names and counts, never content.
+        """
+        return self._wait(self._engine.audit(limit=limit, before=before))
+
     # Derived work
 
     def drain(self, *, timeout: float | None = None, briefs: bool = True) -> Done:
@@ -398,7 +437,10 @@ class Memory:
     # In and out
 
     def export(self, target: str | os.PathLike[str]) -> int:
-        """Write everything the person has to a file of NDJSON. Returns the number of messages."""
+        """Write everything the person has to a file of NDJSON. Returns the number of messages.
+
+        The profile is in it with consent alone.
+        """
         return self._wait(self._engine.export(target))
 
     def import_file(

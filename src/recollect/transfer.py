@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from recollect.core import drafts, times
+from recollect.core import drafts, profile, times
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import About, Conversation, Draft, Imported, Message, Principal
 from recollect.core.protocols import Clock
 from recollect.core.text import TITLE_LIMIT, identity, storable
-from recollect.formats import Batch, Skipped, format_of, ndjson_lines, read
+from recollect.formats import Batch, Skipped, ToldOfOneself, format_of, ndjson_lines, read
 from recollect.ids import new_id
 from recollect.sql.sqlite_file import blocks, clear_drafts
 from recollect.sql.store import SqlStore
@@ -24,10 +24,14 @@ HEADER = b'{"format":"recollect"'
 
 
 async def export(store: SqlStore, principal: Principal, target: Path) -> int:
-    """Write all conversations to `target`, which appears under its name only when it is whole."""
+    """Write all conversations to `target`, which appears under its name only when it is whole.
+
+    The profile comes first, if the person consents.
+    """
     await asyncio.to_thread(_check_target, target)
     loop = asyncio.get_running_loop()
     listed = await store.given_titles(principal)
+    told = await store.profiles.get(principal)
     count = 0
 
     def messages(conversation: Conversation) -> Iterator[Message]:
@@ -46,7 +50,7 @@ async def export(store: SqlStore, principal: Principal, target: Path) -> int:
         draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             with open(draft, "xb", opener=_private) as stream:
-                stream.writelines(ndjson_lines((one, title, messages(one)) for one, title in listed))
+                stream.writelines(ndjson_lines(((one, title, messages(one)) for one, title in listed), told))
                 stream.flush()
                 os.fsync(stream.fileno())
             draft.replace(target)
@@ -76,10 +80,17 @@ class Importer:
     """One import: reads batches on a thread, stores each in one transaction, keeps the tally."""
 
     def __init__(
-        self, store: SqlStore, principal: Principal, clock: Clock, *, database: Path | None, dry_run: bool = False
+        self,
+        store: SqlStore,
+        principal: Principal,
+        clock: Clock,
+        *,
+        database: Path | None,
+        actor: str,
+        dry_run: bool = False,
     ) -> None:
         self._store, self._principal, self._clock = store, principal, clock
-        self._database, self._dry_run = database, dry_run
+        self._database, self._actor, self._dry_run = database, actor, dry_run
         self._conversations: set[str] = set()
         self._messages = self._added = self._skips = 0
         self._skipped: list[str] = []
@@ -99,6 +110,8 @@ class Importer:
         while (item := await asyncio.to_thread(next, items, None)) is not None:
             if isinstance(item, Skipped):
                 self._skip(f"{item.where}: {item.reason}")
+            elif isinstance(item, ToldOfOneself):
+                await self._store_profile(item)
             else:
                 await self._store_batch(item)
         known = self._messages - self._added
@@ -110,6 +123,22 @@ class Importer:
         self._skips += count
         if len(self._skipped) < REPORTED:
             self._skipped.append(reason)
+
+    async def _store_profile(self, told: ToldOfOneself) -> None:
+        """A profile that is there already stays as it is. Consent never comes from a file."""
+        try:
+            fields = profile.changes(told.fields)
+            updated_at = times.in_zone(times.parse_moment(told.updated_at, "updated_at"), "UTC")
+        except InvalidInput as error:
+            self._skip(f"{told.where}: {error.message}")
+            return
+        if self._dry_run or not any(fields.values()):
+            return
+        kept = await self._store.profiles.keep(
+            self._principal, fields, updated_at=updated_at, actor=self._actor, now=self._clock.now()
+        )
+        if not kept:
+            self._skip(f"{told.where}: there is another profile already, which stays")
 
     async def _store_batch(self, batch: Batch) -> None:
         try:

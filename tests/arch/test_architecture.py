@@ -31,7 +31,9 @@ LAYERS = {
     "holders": {"ids"},
     "chores": {"core", "holders", "sql", "providers", "worker"},
     "erasure": {"core", "ids", "sql"},
-    "metrics": {"core", "sql"},
+    "buffered": {"core"},
+    "metrics": {"buffered", "core", "sql"},
+    "audit": {"buffered", "core", "sql"},
     "compose": {"core", "settings", "sql", "providers"},
     "current_settings": {"compose", "core", "settings"},
     "transfer": {"core", "formats", "ids", "sql"},
@@ -47,8 +49,8 @@ LAYERS = {
     "topics.placing": {"core", "recall.vectors", "settings", "sql", "topics.matching", "worker"},
     "topics.folding": {"compressing", "core", "settings", "sql", "worker", "writing"},
     "background": {
-        "chores", "compose", "compressing", "core", "current_settings", "embedding", "holders", "metrics", "providers",
-        "settings", "topics.folding", "topics.placing", "worker", "writing",
+        "audit", "chores", "compose", "compressing", "core", "current_settings", "embedding", "holders", "metrics",
+        "providers", "settings", "topics.folding", "topics.placing", "worker", "writing",
     },
     "health": {"core", "embedding", "providers", "sql"},
     "recall.scope": {"core", "recall.postings", "recall.vectors", "sql"},
@@ -61,17 +63,20 @@ LAYERS = {
     "recall.tail": {"core", "recall.excerpts", "recall.fence"},
     "recall.quotes": {"core", "recall.fence", "recall.packing", "recall.tail"},
     "recall.important": {"core", "recall.fence"},
+    "recall.profile": {"core", "recall.fence", "recall.packing"},
     "recall.context": {
-        "core", "recall.excerpts", "recall.fence", "recall.important", "recall.packing", "recall.quotes", "recall.tail",
+        "core", "recall.excerpts", "recall.fence", "recall.important", "recall.packing", "recall.profile",
+        "recall.quotes", "recall.tail",
     },
     "recall.briefs": {"core", "sql"},
     "recall.topics": {"core", "recall.briefs", "recall.scope", "recall.scoring", "sql"},
     "recall.recaller": {
-        "core", "embedding", "recall.briefs", "recall.packing", "recall.question", "recall.scope",
+        "core", "embedding", "recall.briefs", "recall.packing", "recall.profile", "recall.question", "recall.scope",
         "recall.scopes", "recall.scoring", "recall.topics", "settings", "sql",
     },
     "recall.prompting": {
-        "core", "providers", "recall.briefs", "recall.context", "recall.recaller", "recall.scope", "settings", "sql",
+        "core", "providers", "recall.briefs", "recall.context", "recall.profile", "recall.recaller", "recall.scope",
+        "settings", "sql",
     },
     "recall.measuring": {"core", "recall.postings", "recall.recaller", "recall.scope", "recall.scoring"},
     "recall.tuning": {
@@ -79,9 +84,9 @@ LAYERS = {
         "sql",
     },
     "engine": {
-        "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids", "metrics",
-        "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller", "recall.tail",
-        "recall.tuning", "settings", "sql", "topics.folding", "transfer",
+        "audit", "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids",
+        "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller",
+        "recall.tail", "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
     "access": {"core", "sql"},
     "answering": {"core", "engine", "providers"},
@@ -214,8 +219,10 @@ def test_sql_stands_in_sql_files_except_where_the_schema_is_not_there_yet() -> N
 
 def test_every_store_method_that_reads_or_writes_content_takes_the_principal_first() -> None:
     from recollect.sql.archive import Archive
+    from recollect.sql.audit import Audit
     from recollect.sql.briefs import Briefs
     from recollect.sql.grouping import Grouping
+    from recollect.sql.profiles import Profiles
     from recollect.sql.serving import Serving
     from recollect.sql.store import SqlStore
     from recollect.sql.topics import Topics
@@ -225,10 +232,10 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
         "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
-        "given_settings", "secret", "add_key", "keys", "key", "has_keys", "revoke_key", "add_session", "session",
-        "end_session",
+        "given_settings", "save_acts", "forget_acts", "secret", "add_key", "keys", "key", "has_keys", "revoke_key",
+        "add_session", "session", "end_session",
     }  # fmt: skip
-    for part in (SqlStore, Archive, Briefs, Grouping, Serving, Topics):
+    for part in (SqlStore, Archive, Audit, Briefs, Grouping, Profiles, Serving, Topics):
         for name, method in inspect.getmembers(part, inspect.isfunction):
             if not name.startswith("_") and name not in whole_store:
                 assert list(inspect.signature(method).parameters)[1] == "principal", (part, name)

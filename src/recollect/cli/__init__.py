@@ -16,6 +16,7 @@ from recollect.cli.erase import erase
 from recollect.cli.files import backup, export, import_, restore
 from recollect.cli.log import add, conversations, history, stats
 from recollect.cli.options import command
+from recollect.cli.profile import audit, consent, profile
 from recollect.cli.recall import context, metrics, recall, similar
 from recollect.cli.serve import keys, serve
 from recollect.cli.settings import settings
@@ -36,9 +37,9 @@ app = typer.Typer(
 )
 
 for function in (
-    add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, stats, metrics,
-    demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings, doctor,
-    serve, keys,
+    add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, profile, consent,
+    audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings,
+    doctor, serve, keys,
 ):  # fmt: skip
     lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there
     run = command(function, db=DEMO_DATABASE if function is demo else None)

@@ -51,10 +51,7 @@ def erase(
         what = f"{counted(counts['messages'], 'message')} of {counted(counts['conversations'], 'conversation')}"
         confirm(f"Erase {what} of {call.person!r}, for good?", yes=yes)
         receipt = memory.erase(person=call.person) if everything else memory.erase(**scope)
-    _show_receipt(receipt, json=call.json)
-    if receipt.pending:
-        note("warning: another process keeps old pages alive; `recollect worker` finishes when it lets go.")
-        raise typer.Exit(Exit.DEGRADED)
+    show_receipt(receipt, json=call.json)
 
 
 def _count(memory: Memory, *, conversation: str | None, message: str | None, day: str | None) -> dict[str, int]:
@@ -90,17 +87,21 @@ def _show_counts(counts: dict[str, int], *, json: bool) -> None:
         show_pairs([(f"{name} that would go", count) for name, count in counts.items()])
 
 
-def _show_receipt(receipt: Receipt, *, json: bool) -> None:
+def show_receipt(receipt: Receipt, *, json: bool) -> None:
+    """Ends with its own code where something is pending."""
     if json:
         show_json(receipt)
-        return
-    show_pairs(
-        [
-            ("receipt", receipt.id),
-            *((f"erased {name.replace('_', ' ')}", count) for name, count in receipt.counts.items()),
-            ("files read afterwards", ", ".join(receipt.files) or "none"),
-            ("pieces found in them", receipt.remaining),
-            ("kept elsewhere", "\n".join(receipt.kept_elsewhere) or "nowhere known"),
-            ("pending", receipt.pending),
-        ]
-    )
+    else:
+        show_pairs(
+            [
+                ("receipt", receipt.id),
+                *((f"erased {name.replace('_', ' ')}", count) for name, count in receipt.counts.items()),
+                ("files read afterwards", ", ".join(receipt.files) or "none"),
+                ("pieces found in them", receipt.remaining),
+                ("kept elsewhere", "\n".join(receipt.kept_elsewhere) or "nowhere known"),
+                ("pending", receipt.pending),
+            ]
+        )
+    if receipt.pending:
+        note("warning: another process keeps old pages alive; `recollect worker` finishes when it lets go.")
+        raise typer.Exit(Exit.DEGRADED)

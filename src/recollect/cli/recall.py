@@ -39,7 +39,13 @@ TOO_SMALL: Final = 0.0005  # parts of a score that would be shown as nothing
 LEFT_OUT: Final = 3  # things that a prompt had no room for, shown for each reason
 LEFT_OUT_TEXT: Final = 120  # characters of each
 SHARE: Final = 16  # columns for a budget
-REMEMBERED: Final = ("important_data", "summary", "recall", "tail")  # parts of a prompt that are not the caller's
+REMEMBERED: Final = (
+    "profile",
+    "important_data",
+    "summary",
+    "recall",
+    "tail",
+)  # parts of a prompt that are not the caller's
 STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
 _DEGRADED: Final = {
     "embedder": "the embedder does not answer, so this was found by words alone.",
@@ -108,7 +114,7 @@ def show_hits(hits: Sequence[Hit], zones: Mapping[str, str], *, why: bool) -> No
         when = shown_time(hit.at, times.load_zone(zones.get(hit.conversation, "UTC")))
         head = Text.assemble(
             (f"{rank:>5}  ", "dim"), f"{hit.score:.3f}  ", (f"{when}  ", "dim"),
-            (speaker, "bold"), "  ", (line(hit.conversation), "cyan"),
+            (speaker, "bold"), "  ", (line(hit.conversation or hit.kind), "cyan"),
         )  # fmt: skip
         show(head, *(Text(INDENT) + text for text in shortened(hit.text, TEXT_LINES)))
         if why:

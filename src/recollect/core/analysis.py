@@ -118,6 +118,11 @@ def _stemmed(word: str) -> str:
     return _arabic_stem(word) if _ARABIC.fullmatch(word) else word
 
 
+def forget() -> None:
+    """Drop the words that are held so that they need not be stemmed again: some may be of what was erased."""
+    _stemmed.cache_clear()
+
+
 def _arabic_stem(word: str) -> str:
     """Without the conjunction, the article and the commonest endings, where a root remains."""
     if word.startswith("و") and len(word) > _SHORTEST_ROOT + 1 and not word.startswith("وال"):

@@ -198,7 +198,10 @@ class Neighbour(Record):
 
 @dataclass(frozen=True, slots=True)
 class Hit(Record):
-    """Something recalled. `text` is the best passage of the message; the parts in `why` add up to `score`."""
+    """Something recalled. `text` is the best passage of the message; the parts in `why` add up to `score`.
+
+    What comes from the profile belongs to no conversation: its name is empty there.
+    """
 
     message_id: str | None
     conversation: str
@@ -240,6 +243,18 @@ class Context(Record):
     tokens: int
     explain: JsonObject
     degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry(Record):
+    """Who did what with a person's memory: names and counts, never content. Entries are ordered by their `id`."""
+
+    id: int
+    at: datetime
+    person: str
+    actor: str
+    action: str
+    details: JsonObject
 
 
 @dataclass(frozen=True, slots=True)

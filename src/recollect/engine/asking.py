@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from recollect.audit import texts_of_profile, tokens_of_profile
 from recollect.background import COUNTER
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
@@ -54,6 +55,9 @@ class Asking(Opened):
             until=stop,
         )
         self._metrics.note(self._principal, found.metrics, self._clock.now())
+        if told := texts_of_profile(found):
+            tokens = sum(map(tokenizer_for(COUNTER).count, told))
+            self._audit.note_use(self._principal, self._actor, by="recall", conversation=conversation, tokens=tokens)
         return found
 
     async def context(
@@ -98,6 +102,8 @@ class Asking(Opened):
             everywhere=everywhere,
         )
         self._metrics.note(self._principal, metrics, self._clock.now())
+        if tokens := tokens_of_profile(context):
+            self._audit.note_use(self._principal, self._actor, by="context", conversation=conversation, tokens=tokens)
         return context
 
     async def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:

@@ -9,6 +9,7 @@ from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from recollect.audit import AuditLog
 from recollect.background import Background
 from recollect.compose import compose
 from recollect.core.errors import StoreUnavailable
@@ -20,6 +21,7 @@ from recollect.embedding import Embedders, EmbedMessages
 from recollect.metrics import RecallMetrics
 from recollect.providers.chat import Upstream
 from recollect.settings import Settings
+from recollect.sql.audit import LIBRARY
 from recollect.sql.store import SqlStore
 
 if TYPE_CHECKING:
@@ -64,13 +66,20 @@ class Opened:
         self._embedding = EmbedMessages(
             self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
-        self._background = Background(self._parts, self._book, self._current, self._embedding, self._metrics)
+        self._audit, self._actor = AuditLog(self._store, self._clock), LIBRARY
+        self._background = Background(
+            self._parts, self._book, self._current, self._embedding, self._metrics, self._audit
+        )
         self._has_worker = worker
         self._shared = Shared()
 
-    def of(self, person: Principal) -> Self:
-        """The memory of somebody else on the same database. Parts, caches and worker are shared: close only one."""
+    def of(self, person: Principal, *, actor: str | None = None) -> Self:
+        """The memory of somebody else on the same database. Parts, caches and worker are shared: close only one.
+
+        `actor` is who acts on it, for the audit log: the id of a key, say.
+        """
         other = copy(self)
+        other._actor = self._actor if actor is None else identity(actor, "actor")
         other._principal = person
         other._current = self._book.of(person)
         return other
@@ -130,6 +139,7 @@ class Opened:
                     await task  # that of an earlier loop ended with it
                 await self._background.compressing.ended()
                 await self._metrics.flush()
+                await self._audit.flush()
                 await self._store.close()
                 for part in self._parts.owned:
                     await part.close()

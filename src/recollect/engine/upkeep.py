@@ -80,14 +80,21 @@ class Upkeep(Opened):
     async def change_settings(self, **changes: Any) -> Settings:
         """Change settings now and for later; None takes a change back. Other processes follow by themselves."""
         await self._ready()
-        return await self._current.change(changes)
+        changed = await self._current.change(changes)
+        await self._audit.write(self._principal, self._actor, "settings_changed", {"names": sorted(changes)})
+        return changed
 
     # In and out
 
     async def export(self, target: str | os.PathLike[str]) -> int:
-        """Write everything the person has to a file of NDJSON. Returns the number of messages."""
+        """Write everything the person has to a file of NDJSON. Returns the number of messages.
+
+        The profile is in it with consent alone.
+        """
         await self._ready()
-        return await transfer.export(self._store, self._principal, Path(target))
+        count = await transfer.export(self._store, self._principal, Path(target))
+        await self._audit.write(self._principal, self._actor, "exported", {"messages": count})
+        return count
 
     async def import_file(
         self,
@@ -100,7 +107,12 @@ class Upkeep(Opened):
         """Read a file of our own or of another program. The same file again adds nothing."""
         await self._ready()
         importer = transfer.Importer(
-            self._store, self._principal, self._clock, database=self._parts.database, dry_run=dry_run
+            self._store,
+            self._principal,
+            self._clock,
+            database=self._parts.database,
+            actor=self._actor,
+            dry_run=dry_run,
         )
         result = await importer.run(
             Path(source), format=format, record_limit=self._current.now.import_record_bytes, progress=progress
@@ -147,7 +159,8 @@ class Upkeep(Opened):
         )
         await self._ready()
         await self._metrics.flush()  # so that nothing of the person is written after the erase
-        erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
+        await self._audit.flush()
+        erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
         if self._shared.recaller is not None:
             self._shared.recaller.topics.forget()
         return erased

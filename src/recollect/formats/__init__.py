@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from recollect.core.errors import InvalidInput
 from recollect.formats import chatgpt, claude, openai, sharegpt
-from recollect.formats.batches import Batch, Skipped
+from recollect.formats.batches import Batch, Item, Skipped, ToldOfOneself
 from recollect.formats.detection import FORMATS, detect, layout, trim
 from recollect.formats.native import convert_lines, ndjson_lines, write_ndjson
 from recollect.formats.sources import CHUNK, Progress, inputs, name_of, open_source
@@ -23,7 +23,9 @@ from recollect.formats.stream import Decoded, decode, split_array, split_lines
 __all__ = [
     "FORMATS",
     "Batch",
+    "Item",
     "Skipped",
+    "ToldOfOneself",
     "detect",
     "format_of",
     "ndjson_lines",
@@ -58,7 +60,7 @@ def read(
     format: str | None = None,
     record_limit: int = RECORD_LIMIT,
     progress: Progress | None = None,
-) -> Iterator[Batch | Skipped]:
+) -> Iterator[Item]:
     """Read a file, one record at a time; records longer than `record_limit` bytes are skipped.
 
     Without `format` it is detected. `progress` gets the bytes of the file that are done.
@@ -90,7 +92,7 @@ def _split(format: str, head: bytes, rest: Iterable[bytes], limit: int) -> Itera
     return split_array(chain([head[bracketed:]], rest), limit, bracketed=bracketed)
 
 
-def _convert(format: str, records: Iterator[Decoded | Skipped]) -> Iterator[Batch | Skipped]:
+def _convert(format: str, records: Iterator[Decoded | Skipped]) -> Iterator[Item]:
     if format == "recollect":
         yield from convert_lines(records)
         return

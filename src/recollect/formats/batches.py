@@ -38,11 +38,23 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldOfOneself:
+    """The profile of whoever made the file, as `set_profile` takes it. Only our own export has one."""
+
+    where: str
+    fields: JsonObject
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """Something that could not be read; the import goes on."""
 
     where: str
     reason: str
+
+
+Item = Batch | ToldOfOneself | Skipped
 
 
 class Unreadable(ValueError):

@@ -1,4 +1,4 @@
-"""Recollect's own NDJSON: a header line, then each conversation followed by its messages.
+"""Recollect's own NDJSON: a header line, the profile of one who consents, each conversation followed by its messages.
 
 The writer is deterministic: reading what it wrote and writing it again gives the same bytes.
 """
@@ -12,7 +12,18 @@ from typing import Any, BinaryIO, Final
 
 from recollect.core.errors import InvalidInput
 from recollect.core.models import ROLES, SOURCES, Conversation, JsonObject, Message
-from recollect.formats.batches import MAX_MESSAGES, MAX_NAME, MAX_TEXT, Batch, Skipped, Unreadable, batched
+from recollect.core.profile import Profile
+from recollect.formats.batches import (
+    MAX_MESSAGES,
+    MAX_NAME,
+    MAX_TEXT,
+    Batch,
+    Item,
+    Skipped,
+    ToldOfOneself,
+    Unreadable,
+    batched,
+)
 from recollect.formats.stream import Decoded
 
 VERSION: Final = 1
@@ -20,9 +31,11 @@ VERSION: Final = 1
 Exported = tuple[Conversation, str | None, Iterable[Message]]
 
 
-def ndjson_lines(conversations: Iterable[Exported]) -> Iterator[bytes]:
+def ndjson_lines(conversations: Iterable[Exported], profile: Profile | None = None) -> Iterator[bytes]:
     """The lines of an export. Each item is a conversation, the title somebody gave it, its messages in order."""
     yield _line({"format": "recollect", "version": VERSION})
+    if profile is not None and profile.updated_at is not None:  # one that may not be shown has no time
+        yield _line(_profile_fields(profile, profile.updated_at))
     for conversation, title, messages in conversations:
         yield _line(
             {
@@ -39,6 +52,15 @@ def ndjson_lines(conversations: Iterable[Exported]) -> Iterator[bytes]:
 
 def write_ndjson(target: BinaryIO, conversations: Iterable[Exported]) -> None:
     target.writelines(ndjson_lines(conversations))
+
+
+def _profile_fields(profile: Profile, updated_at: datetime) -> JsonObject:
+    groups = {
+        name: {key: value for key, value in group.items() if value} or None
+        for name, group in (("preferences", profile.preferences), ("context", profile.context))
+    }
+    told = {"notes": profile.notes or None, "updated_at": updated_at.astimezone(UTC).isoformat()}
+    return {"type": "profile"} | groups | told
 
 
 def _fields(message: Message) -> JsonObject:
@@ -71,7 +93,7 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
-def convert_lines(records: Iterable[Decoded | Skipped]) -> Iterator[Batch | Skipped]:
+def convert_lines(records: Iterable[Decoded | Skipped]) -> Iterator[Item]:
     """Messages in batches of one conversation; a conversation without messages is an empty batch."""
     lines = iter(records)
     _check_header(next(lines, None))
@@ -82,7 +104,10 @@ def convert_lines(records: Iterable[Decoded | Skipped]) -> Iterator[Batch | Skip
             continue
         where, record = item
         try:
-            yield from run.take(record)
+            if isinstance(record, dict) and record.get("type") == "profile":
+                yield _told(record, where)
+            else:
+                yield from run.take(record)
         except Unreadable as error:
             yield Skipped(where, str(error))
     yield from run.flush()
@@ -136,6 +161,15 @@ def _check_header(first: Decoded | Skipped | None) -> None:
         )
 
 
+def _told(record: JsonObject, where: str) -> ToldOfOneself:
+    updated_at = _at(record, "updated_at")
+    if updated_at is None:
+        raise Unreadable("a profile without its time")
+    return ToldOfOneself(
+        where, {name: record[name] for name in record if name not in ("type", "updated_at")}, updated_at
+    )
+
+
 def _heading(record: JsonObject) -> Batch:
     tags = record.get("tags", [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
@@ -181,8 +215,8 @@ def _message(record: JsonObject) -> JsonObject:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _at(record: JsonObject) -> str | None:
-    at: str | None = _optional(record, "at", str)
+def _at(record: JsonObject, key: str = "at") -> str | None:
+    at: str | None = _optional(record, key, str)
     try:
         if at is not None:
             datetime.fromisoformat(at)

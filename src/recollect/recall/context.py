@@ -1,4 +1,4 @@
-"""The prompt for a question: system prompt, what the brief holds, recalled passages, the newest turns, the question.
+"""The prompt for a question: system prompt, profile, what the brief holds, recalled passages, newest turns, question.
 
 Within a hard budget, whatever was stored or asked. What gives way first: the oldest turns of the tail, down to one;
 then the brief, which is made anew to fit.
@@ -23,6 +23,7 @@ from recollect.recall import fence, important
 from recollect.recall.excerpts import Asked, excerpt
 from recollect.recall.important import Worthy
 from recollect.recall.packing import Item, exceeds
+from recollect.recall.profile import Told, fitting, section
 from recollect.recall.quotes import Memory
 from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older
 
@@ -32,6 +33,9 @@ SMALL: Final = 2000  # tokens; up to here recall comes first and the tail shrink
 SMALL_TAIL: Final = 0.07  # of what system prompt and question leave is kept for the tail in a small budget,
 SMALL_TAIL_LEAST: Final = 20  # and not fewer tokens, which would say nothing,
 SMALL_TAIL_MOST: Final = 100  # but no more tokens than these, unless recall leaves more
+PROFILE_SHARE: Final = 0.1  # of what system prompt and question leave, for what the person told of themselves,
+PROFILE_MOST: Final = 200  # but no more tokens than these,
+SMALL_PROFILE_MOST: Final = 60  # and in a small budget a few lines
 SMALL_DATA: Final = 0.04  # and so much of it for what always matters,
 SMALL_DATA_LEAST: Final = 20  # enough for an allergy and whose it is
 SMALL_DATA_MOST: Final = 40  # but no more tokens than these; the rest of the brief gets what is free
@@ -69,6 +73,7 @@ class Ingredients:
     degraded: tuple[str, ...] = ()
     shorter: Shorter = field(default_factory=dict)
     topic: JsonObject | None = None  # the active one: its id and title
+    profile: Sequence[Told] = ()  # by relevance; none without consent
 
     @cached_property
     def ranked(self) -> list[Worthy]:
@@ -108,12 +113,16 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
     asked = count(question)
     room.take(asked)
     share = _recall_share(budget, room.left, limits.recall)
-    brief = _brief(given, budget, room.left, share, limits, tokenizer, count)
+    profile = _profile(given, budget, room.left, tokenizer)
+    left = room.left - profile.tokens(count)
+    brief = replace(_brief(given, budget, left, share, limits, tokenizer, count), profile=profile.profile)
     memory = Memory(
         given.items, brief.lines, conversation=given.conversation, zone=given.zone, tokenizer=tokenizer, count=count
     )
     tail, brief = _filled(given, room, memory, brief, budget, share, limits, tokenizer, count)
     brief.explain(draft, count)
+    left_out = [one for one in given.profile if one not in brief.profile]
+    draft.left_out += [_line(one) | {"reason": "no room"} for one in left_out[:LEFT_OUT]]
     if memory.chosen:
         named = [_named(item, given) for item in memory.chosen]
         tokens = memory.tokens - brief.tokens(count)
@@ -209,12 +218,13 @@ def _grown(
 ) -> _Brief:
     """In a small budget the brief gets what evidence leaves free."""
     before = memory.tokens
-    cap = min(limits.brief, brief.tokens(count) + room.left)
+    cap = min(limits.brief, replace(brief, profile=()).tokens(count) + room.left)
     if room.left < WORTH_GROWING:
         return brief
     larger = _with_entries(given.ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
     if given.brief is not None:
         larger = _with_narrative(given, given.brief, larger, cap, tokenizer, count)
+    larger = replace(larger, profile=brief.profile)
     memory.before = larger.lines
     if not room.take(memory.tokens - before):
         memory.before = brief.lines
@@ -267,13 +277,19 @@ def _recall_share(budget: int, left: int, recall_budget: int) -> int:
     return most if recall_budget >= DEFAULT_RECALL else min(most, recall_budget)
 
 
-# The brief's part.
+# What stands before the quotes: the profile and the brief.
+
+
+def _profile(given: Ingredients, budget: int, left: int, tokenizer: Tokenizer) -> _Brief:
+    most = PROFILE_MOST if budget > SMALL else SMALL_PROFILE_MOST
+    return _Brief(profile=fitting(given.profile, min(int(left * PROFILE_SHARE), most), tokenizer))
 
 
 @dataclass(frozen=True)
 class _Brief:
-    """What of the brief stands in the prompt, and what does not."""
+    """What of the brief stands in the prompt, behind the lines of the profile, and what does not."""
 
+    profile: Sequence[Told] = ()
     data: Sequence[Worthy] = ()
     statements: Sequence[Statement] = ()
     data_left_out: Sequence[Worthy] = ()
@@ -281,7 +297,7 @@ class _Brief:
 
     @cached_property
     def lines(self) -> list[str]:
-        return important.lines(self.data, self.statements)
+        return [*section(self.profile), *important.lines(self.data, self.statements)]
 
     def without(self, seqs: Collection[int]) -> _Brief:
         """Without entries of these messages."""
@@ -291,10 +307,13 @@ class _Brief:
         return count({"role": "user", "content": fence.fenced(self.lines)}) if self.lines else 0
 
     def explain(self, draft: _Draft, count: Count) -> None:
-        alone = _Brief(self.data).tokens(count)
+        profile = _Brief(self.profile).tokens(count)
+        alone = _Brief(self.profile, self.data).tokens(count)
+        if self.profile:
+            draft.part("profile", profile, "told by the person, who consents", [_line(one) for one in self.profile])
         if self.data:
             items = [_entry(one) for one in self.data]
-            draft.part("important_data", alone, "what must not be lost, as far as it may matter here", items)
+            draft.part("important_data", alone - profile, "what must not be lost, as far as it may matter here", items)
         if self.statements:
             items = [_statement(one) for one in self.statements]
             draft.part("summary", self.tokens(count) - alone, "what came before the newest turns", items)
@@ -306,6 +325,10 @@ class _Brief:
             reason = f"the summary was made shorter by {self.statements_left_out} statements"
             draft.left_out.append({"kind": "summary", "reason": reason})
             log.info("context: summary shortened by %d statements", self.statements_left_out)
+
+
+def _line(one: Told) -> JsonObject:
+    return {"message_id": None, "kind": "profile", "field": one.field, "text": one.text, "score": round(one.worth, 4)}
 
 
 def _statement(one: Statement) -> JsonObject:
@@ -350,7 +373,7 @@ def _with_narrative(
     statements = _narrative(given, brief, rest, tokenizer)
     while True:
         left_out = len(brief.statements) - len(statements)
-        found = _Brief(data.data, statements, data.data_left_out, left_out)
+        found = _Brief((), data.data, statements, data.data_left_out, left_out)
         if not statements or found.tokens(count) <= cap:
             return found
         statements = statements[:-1]  # an estimate was too low
@@ -380,7 +403,7 @@ def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: T
             data.append(one)
         else:
             others.append(one)
-    return _Brief(data, (), others)
+    return _Brief((), data, (), others)
 
 
 def _version(brief: Brief | None) -> JsonObject | None:

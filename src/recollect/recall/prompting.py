@@ -14,6 +14,7 @@ from recollect.core.turns import paired
 from recollect.providers.tokenizer import Remembering, count_message
 from recollect.recall.briefs import Remembered
 from recollect.recall.context import Ingredients, Limits, build
+from recollect.recall.profile import Told, weigh
 from recollect.recall.recaller import Found, Recaller, items_of
 from recollect.recall.scope import Scope
 from recollect.settings import Settings
@@ -68,7 +69,8 @@ class Prompting:
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         topic = None if active is None else {"id": active.id, "title": active.title}
-        settled = (remembered, topic, settings, budget, tokenizer)
+        profile = weigh(await self._store.profiles.get(principal), text)  # last, so that a consent just revoked counts
+        settled = (remembered, topic, profile, settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
         size += ENTRY * len(remembered.entries)
         if size < INLINE_SIZE:
@@ -79,8 +81,9 @@ class Prompting:
             )
         found.watch.lap("build")
         metrics = self._recaller.metrics(principal, found, (), conversation, context.tokens)
-        recalled = [part for part in context.explain["parts"] if part["name"] == "recall"]
-        metrics["hits"] = sum(len(part["items"]) for part in recalled)
+        items = {part["name"]: len(part["items"]) for part in context.explain["parts"]}
+        metrics["hits"] = items.get("recall", 0)
+        metrics["sources"]["profile"] = items.get("profile", 0)
         metrics["budget"] = budget
         return context, metrics
 
@@ -103,6 +106,7 @@ def _build(
     zones: Sequence[str],
     remembered: Remembered,
     topic: JsonObject | None,
+    profile: Sequence[Told],
     settings: Settings,
     budget: int,
     tokenizer: Tokenizer,
@@ -121,6 +125,7 @@ def _build(
         found.degraded,
         remembered.shorter,
         topic,
+        profile,
     )
     tokenizer = Remembering(tokenizer)
     return build(

@@ -18,7 +18,7 @@ from recollect.core.errors import RecollectError
 from recollect.core.models import Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
 from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
-from recollect.recall import scoring
+from recollect.recall import profile, scoring
 from recollect.recall.briefs import LatestBriefs, hits_of
 from recollect.recall.packing import Item, passage_items
 from recollect.recall.question import Read, read
@@ -153,6 +153,8 @@ class Recaller:
             brief, missing = await self.briefs.latest(principal, conversation)
             hits += hits_of(brief, text)
             degraded = (*degraded, *missing)
+        if limit and since is None and until is None:
+            hits += profile.hits_of(await self._store.profiles.get(principal), text)
         used = None
         if budget is not None and count is not None:
             hits, used = _within(hits, budget, count)
@@ -395,13 +397,14 @@ def _within(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> tu
 def _sources(found: Found, hits: Sequence[Hit], conversation: str | None) -> JsonObject:
     """How many hits each arm had a part in, and where they stand."""
     here = sum(hit.conversation == conversation for hit in hits) if conversation is not None else 0
+    told = sum(hit.kind == "profile" for hit in hits)  # it belongs to no conversation
     return {
         "conversation": here,
-        "other_conversations": len(hits) - here,
+        "other_conversations": len(hits) - here - told,
         "dense": sum("dense" in hit.why for hit in hits),
         "lexical": sum("bm25" in hit.why for hit in hits),
         "code": sum("code" in hit.why for hit in hits),
         "dates": sum("date" in hit.why for hit in hits),
         "summaries": sum(hit.kind == "brief" for hit in hits),
-        "profile": 0,
+        "profile": told,
     }

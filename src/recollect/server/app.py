@@ -24,6 +24,7 @@ from recollect.server import (
     routes_access,
     routes_chat,
     routes_log,
+    routes_profile,
     routes_recall,
     routes_topics,
     schemas,
@@ -96,8 +97,8 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     app.state.parts, app.state.rules_streams = parts, start.server_streams
     problems.install(app)
     for router in (
-        routes_log.router, routes_recall.router, routes_recall.memory, routes_topics.router, routes_chat.router,
-        routes_chat.compatible, routes_access.router,
+        routes_log.router, routes_recall.router, routes_recall.memory, routes_profile.router, routes_topics.router,
+        routes_chat.router, routes_chat.compatible, routes_access.router,
     ):  # fmt: skip
         app.include_router(router)
     _add_plain_routes(app, parts, figures)

@@ -45,7 +45,7 @@ class Asker:
     @property
     def operator(self) -> AsyncMemory:
         """The memory under no name, whose settings hold for everybody."""
-        return self.parts.memory.of(OPERATOR)
+        return self.parts.memory.of(OPERATOR, actor=self.grant.key)
 
 
 def _asker(scope: str) -> Callable[[Request], Asker]:
@@ -54,7 +54,7 @@ def _asker(scope: str) -> Callable[[Request], Asker]:
         if scope not in grant.scopes:
             raise Denied("scope_needed", f"This key has not the scope {scope!r}.")
         parts: Parts = request.app.state.parts
-        return Asker(parts.memory.of(grant.principal), grant, parts, request)
+        return Asker(parts.memory.of(grant.principal, actor=grant.key), grant, parts, request)
 
     return asker
 

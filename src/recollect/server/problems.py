@@ -39,8 +39,8 @@ _TITLES: Final = {
     504: "The model took too long",
 }  # fmt: skip
 _OTHERWISE: Final = {
-    "content_too_large": 413, "metadata_too_large": 413, "body_too_large": 413, "budget_too_small": 409, "invalid_period": 409,
-    "provider_timeout": 504, "provider_rate_limited": 429,
+    "content_too_large": 413, "metadata_too_large": 413, "profile_too_large": 413, "body_too_large": 413,
+    "budget_too_small": 409, "invalid_period": 409, "provider_timeout": 504, "provider_rate_limited": 429,
 }  # fmt: skip
 
 

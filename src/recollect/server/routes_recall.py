@@ -75,7 +75,7 @@ async def debug_retrieval(
 @memory.get("/debug/stats", response_model=dict[str, Any])
 async def debug_stats(asker: Reader) -> Response:
     """Document E's counts and sizes of what the person has."""
-    consent = False
+    consent = await asker.memory.consent()
     return answer(diagnosing.stats(await asker.memory.stats(), consent=consent))
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.fields import FieldInfo
 
 from recollect.access import Key
-from recollect.core.models import Conversation, Hit, Message, Similar
+from recollect.core.models import AuditEntry, Conversation, Hit, Message, Similar
 from recollect.core.topics import Topic, TopicHit
 from recollect.server.asking import NAME
 from recollect.settings import FIXED, Settings
@@ -33,17 +33,16 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^(?:{_DATE}){_TIME}$"}),
 ]
 Zone = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(available_timezones())})]
-Whole = Annotated[
-    int, BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
-]
-Seq = Annotated[Whole, Field(ge=1, le=2**53)]
-Budget = Annotated[Whole, Field(ge=0, le=1_000_000)]
+# JSON has one kind of numbers: 3.0 is a whole one.
+Whole = BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
+Seq = Annotated[int, Field(ge=1, le=2**53), Whole]
+Budget = Annotated[int, Field(ge=0, le=1_000_000), Whole]
 
 
 def _unset(field: FieldInfo) -> tuple[Any, Any]:
     """The same field with its limits, and nothing as its default."""
-    plain: Any = Whole if field.annotation is int else field.annotation
-    kind: Any = Annotated[plain, *field.metadata] if field.metadata else plain
+    more = [*field.metadata, *([Whole] if field.annotation is int else [])]
+    kind: Any = Annotated[field.annotation, *more] if more else field.annotation
     return kind | None, Field(None, description=field.description)
 
 
@@ -216,6 +215,36 @@ else:
 class SettingsChange(Body):
     changes: Changes = Field(description="null takes a change back")
     everybody: bool = Field(False, description="for all who have not chosen otherwise; needs the scope admin")
+
+
+Field500 = Annotated[str, Field(max_length=500)]
+
+
+class PreferencesIn(Body):
+    coding_style: Field500 | None = None
+    languages: Annotated[list[Field500], Field(max_length=50)] | None = None
+    frameworks: Annotated[list[Field500], Field(max_length=50)] | None = None
+
+
+class AboutIn(Body):
+    goals: Field500 | None = None
+    domain: Field500 | None = None
+    constraints: Field500 | None = None
+
+
+class ProfileIn(Body):
+    preferences: PreferencesIn = PreferencesIn()
+    context: AboutIn = AboutIn()
+    notes: Annotated[str, Field(max_length=8192)] | None = Field(None, description="at most 8 KiB")
+
+
+class Consent(Body):
+    consent: bool
+
+
+class Audit(BaseModel):
+    entries: list[AuditEntry]
+    next: int | None = Field(None, description="`before` of the next page; none: there is no more")
 
 
 class KeyIn(Body):

@@ -165,6 +165,7 @@ UPDATE erasures SET pending = 0 WHERE id = :id;
 -- system: tells a piece of erased text from the same words in a message that stays; answers yes or no
 SELECT 1 AS found FROM texts WHERE content LIKE :pattern ESCAPE '\'
 UNION ALL SELECT 1 FROM conversations WHERE title LIKE :pattern ESCAPE '\'
+UNION ALL SELECT 1 FROM profiles WHERE body LIKE :pattern ESCAPE '\'
 UNION ALL SELECT 1 FROM topics WHERE named <> 0 AND title LIKE :pattern ESCAPE '\'
 UNION ALL SELECT 1 FROM topics WHERE tags LIKE :pattern ESCAPE '\' LIMIT 1;
 
@@ -509,6 +510,61 @@ WHERE conversation_key = :key;
 -- name: untell_topics
 UPDATE topics SET sums = NULL, embedder_key = NULL, summary = NULL, summary_seq = 0, folded_seq = 0
 WHERE conversation_key = :key;
+
+-- Profiles and consent.
+
+-- name: get_profile
+-- What is in it only with consent: whoever shows or uses a profile reads it here.
+SELECT c.granted, CASE WHEN p.person IS NULL THEN 0 ELSE 1 END AS stored,
+       CASE WHEN c.granted <> 0 THEN p.body END AS body, p.updated_at
+FROM (SELECT COALESCE((SELECT granted FROM consents WHERE person = :person), 0) AS granted) c
+LEFT JOIN profiles p ON p.person = :person;
+
+-- name: stored_profile
+-- To be changed or erased, whatever the consent; not to be shown.
+SELECT body FROM profiles WHERE person = :person;
+
+-- name: lock_profile
+-- Two changes at once come one after the other, on databases that lock rows; also where there is no row yet.
+INSERT INTO profiles (person, body, updated_at) VALUES (:person, '{}', :now)
+ON CONFLICT (person) DO UPDATE SET updated_at = profiles.updated_at;
+
+-- name: put_profile
+INSERT INTO profiles (person, body, updated_at) VALUES (:person, :body, :now)
+ON CONFLICT (person) DO UPDATE SET body = excluded.body, updated_at = excluded.updated_at;
+
+-- name: keep_profile
+INSERT INTO profiles (person, body, updated_at) VALUES (:person, :body, :now) ON CONFLICT (person) DO NOTHING;
+
+-- name: delete_profile
+DELETE FROM profiles WHERE person = :person;
+
+-- name: put_consent
+INSERT INTO consents (person, granted, at) VALUES (:person, :granted, :now)
+ON CONFLICT (person) DO UPDATE SET granted = excluded.granted, at = excluded.at
+WHERE consents.granted <> excluded.granted;
+
+-- name: delete_consent
+DELETE FROM consents WHERE person = :person;
+
+-- The audit log.
+
+-- name: insert_audit
+INSERT INTO audit (at, person, actor, action, details, conversation_key)
+VALUES (:at, :person, :actor, :action, :details,
+        (SELECT key FROM conversations WHERE person = :person AND name = CAST(:conversation AS TEXT)));
+
+-- name: audit_before
+SELECT a.key, a.at, a.person, a.actor, a.action, a.details, c.name AS conversation
+FROM audit a LEFT JOIN conversations c ON c.key = a.conversation_key
+WHERE a.person = :person AND a.key < :before ORDER BY a.key DESC LIMIT :limit;
+
+-- name: delete_audit
+DELETE FROM audit WHERE person = :person;
+
+-- name: forget_audit
+-- system: the audit log is kept for 400 days, everyone's
+DELETE FROM audit WHERE at < :before;
 
 -- Settings.
 
@@ -871,6 +927,32 @@ WHERE key = :key;
 -- system: a backup holds everyone's settings
 SELECT person, name, value, changed_at AS now FROM settings ORDER BY person, name;
 
+-- name: every_profile
+-- system: a backup holds everyone's profiles
+SELECT person, body, updated_at AS now FROM profiles ORDER BY person;
+
+-- name: every_consent
+-- system: a backup holds everyone's consents
+SELECT person, granted, at AS now FROM consents ORDER BY person;
+
+-- name: every_audit
+-- system: a backup holds everyone's audit log
+SELECT a.key, a.at, a.person, a.actor, a.action, a.details, c.name AS conversation
+FROM audit a LEFT JOIN conversations c ON c.key = a.conversation_key
+WHERE a.key > :after ORDER BY a.key LIMIT :limit;
+
+-- name: delete_every_profile
+-- system: a restore replaces everyone's profiles
+DELETE FROM profiles;
+
+-- name: delete_every_consent
+-- system: a restore replaces everyone's consents
+DELETE FROM consents;
+
+-- name: delete_every_audit
+-- system: a restore replaces everyone's audit log
+DELETE FROM audit;
+
 -- name: delete_everything
 -- system: a restore replaces the whole log
 DELETE FROM conversations;
@@ -951,6 +1033,12 @@ SELECT fingerprint FROM requests WHERE person = :person AND id = :id;
 -- name: forget_requests
 -- system: those that are too old to come again
 DELETE FROM requests WHERE at < :before;
+
+-- name: delete_requests
+DELETE FROM requests WHERE person = :person;
+
+-- name: delete_stops
+DELETE FROM stops WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR conversation = :conversation);
 
 -- name: put_stop
 INSERT INTO stops (person, conversation, at) VALUES (:person, :conversation, :now)

@@ -1,8 +1,9 @@
 """Copying the log between databases, row by row: how a PostgreSQL store is backed up to an SQLite file and back.
 
 What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, briefs,
-which a model may have written, and topics, with which people did something. Keys are given anew. The texts of archived
-messages come unpacked, and are packed again where they arrive.
+which a model may have written, topics, with which people did something, and what people told of themselves, with the
+log of its use. Keys are given anew. The texts of archived messages come unpacked, and are packed again where they
+arrive.
 """
 
 from __future__ import annotations
@@ -25,10 +26,28 @@ def copy_log(source: Transaction, target: Transaction) -> None:
     target.run("delete_every_setting")
     for setting in source.all("every_setting"):
         target.run("put_setting", **setting)
+    _copy_profiles(source, target)
     after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE):
         for row in rows:
             _copy_conversation(source, target, row, texts)
+        after = rows[-1]["key"]
+    _copy_audit(source, target)
+
+
+def _copy_profiles(source: Transaction, target: Transaction) -> None:
+    target.run("delete_every_profile")
+    target.many("put_profile", source.all("every_profile"))
+    target.run("delete_every_consent")
+    target.many("put_consent", source.all("every_consent"))
+
+
+def _copy_audit(source: Transaction, target: Transaction) -> None:
+    """After the conversations that it names."""
+    target.run("delete_every_audit")
+    after = 0
+    while rows := source.all("every_audit", after=after, limit=PAGE):
+        target.many("insert_audit", [{name: row[name] for name in row if name != "key"} for row in rows])
         after = rows[-1]["key"]
 
 

@@ -1,8 +1,8 @@
 """Deleting inside one transaction: what goes, how many rows of what, and samples to search the files for.
 
-Entries, vectors and token counts go with their messages, by cascade; a person's settings and metrics by their name.
-Every version of a brief that covers an erased message goes, and so does the summary of its topic; the worker makes them
-anew from what is left. Blocks of the archive are packed without what was erased.
+Entries, vectors and token counts go with their messages, by cascade; settings, metrics, profile and audit log by the
+person's name. Every version of a brief that covers an erased message goes, and so does the summary of its topic; the
+worker makes them anew from what is left. Blocks of the archive are packed without what was erased.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from recollect.core.topics import grouped
 from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
 from recollect.sql.driver import Row, Transaction
+from recollect.sql.profiles import pieces_of
 from recollect.sql.texts import Texts
 from recollect.sql.topics import close_ranks, find_placed, reopen_topic
 
@@ -25,7 +26,7 @@ SAMPLES: Final = 16
 ALWAYS: Final = 2**62
 COUNTED: Final = (
     "conversations", "messages", "entries", "vectors", "token_counts", "briefs", "brief_entries", "settings", "recalls",
-    "archived", "dictionaries", "topics", "topic_messages", "feedback",
+    "archived", "dictionaries", "topics", "topic_messages", "feedback", "profiles", "consents", "audit",
 )  # fmt: skip
 
 
@@ -121,6 +122,7 @@ class Erasing:
         if row is None:
             raise no_conversation(name)
         self._whole(row["key"])
+        self._tx.run("delete_stops", person=self._person, conversation=name)
         self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:
@@ -129,8 +131,20 @@ class Erasing:
             self._whole(row["key"])
         self.counts["settings"] += self._tx.run("delete_settings", person=self._person)
         self.counts["recalls"] += self._tx.run("delete_recalls", person=self._person)
+        self._tx.run("delete_requests", person=self._person)
+        self._tx.run("delete_stops", person=self._person, conversation=None)
         self.counts["dictionaries"] += self._tx.run("delete_dictionaries", person=self._person)
+        self.profile()
+        self.counts["consents"] += self._tx.run("delete_consent", person=self._person)
+        self.counts["audit"] += self._tx.run("delete_audit", person=self._person)
         self._texts.forget()
+
+    def profile(self) -> None:
+        """What the person told of themselves; whether they consent stays."""
+        row = self._tx.one("stored_profile", person=self._person)
+        if row is not None:
+            self.samples.extend(pieces_of(row["body"]))
+            self.counts["profiles"] += self._tx.run("delete_profile", person=self._person)
 
     def _whole(self, key: int) -> None:
         self._sample(key, -ALWAYS, ALWAYS)

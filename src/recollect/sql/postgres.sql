@@ -41,7 +41,7 @@ FROM json_array_elements(CAST(:rows AS json)) AS p;
 
 -- name: lock_everything
 -- system: a restore replaces the whole log; nobody may write meanwhile
-LOCK TABLE conversations, messages, settings IN EXCLUSIVE MODE;
+LOCK TABLE conversations, messages, settings, profiles, consents, audit IN EXCLUSIVE MODE;
 
 -- name: lock_embedders
 -- system: two that begin at once with the same embedder must not both take it for a new one

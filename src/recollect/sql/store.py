@@ -30,10 +30,12 @@ from recollect.core.models import (
 )
 from recollect.sql.appending import Request, append, save_entries
 from recollect.sql.archive import Archive
+from recollect.sql.audit import LIBRARY, Act, Audit, write_audit
 from recollect.sql.briefs import Briefs
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.grouping import Grouping
+from recollect.sql.profiles import Profiles
 from recollect.sql.rows import to_conversation, to_message
 from recollect.sql.scopes import Known, News, State, load_scope
 from recollect.sql.serving import Serving
@@ -54,6 +56,8 @@ class SqlStore:
         self.grouping = Grouping(self._write, self._texts)
         self.archive = Archive(self._read, self._write, self._texts)
         self.serving = Serving(self._read, self._write)
+        self.profiles = Profiles(self._read, self._write)
+        self.audit = Audit(self._read, self._write)
 
     @property
     def dialect(self) -> str:
@@ -207,10 +211,13 @@ class SqlStore:
         message: str | None = None,
         day: date | None = None,
         topic: str | None = None,
+        profile: bool = False,
+        actor: str = LIBRARY,
     ) -> tuple[dict[str, int], list[str]]:
-        """Delete one conversation, message, day or topic, or (with none of these) everything of the person.
+        """Delete one conversation, message, day, topic or the profile, or (with none of these) all the person has.
 
-        Returns rows per table and a few of the deleted texts, by which the files can be searched afterwards.
+        Returns rows per table and a few of the deleted texts, by which the files can be searched afterwards. `actor` is
+        for the audit log, of which nothing is left either when the whole person is erased.
         """
 
         def job(tx: Transaction) -> tuple[dict[str, int], list[str]]:
@@ -227,6 +234,9 @@ class SqlStore:
             elif conversation is not None:
                 kind = "conversation"
                 erasing.conversation(conversation)
+            elif profile:
+                kind = "profile"
+                erasing.profile()
             else:
                 kind = "person"
                 erasing.everything()
@@ -235,6 +245,8 @@ class SqlStore:
                 "record_erasure",
                 id=id, owner=owner, kind=kind, counts=to_json(erasing.counts), now=times.to_micros(now),
             )  # fmt: skip
+            if kind != "person":
+                write_audit(tx, Act(principal, actor, "erased", {"scope": kind, "receipt": id}, now))
             return erasing.counts, erasing.samples
 
         erased = await self._write(job)

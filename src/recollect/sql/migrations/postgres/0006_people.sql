@@ -1,11 +1,12 @@
 -- People and who may ask: profiles used by consent alone, keys and sessions, the log of who did what.
 
--- What a person chose to tell of themselves, and whether it may be used. No row: never asked.
+-- What a person chose to tell of themselves, and whether it may be used. No row: never asked, so it may not.
 CREATE TABLE profiles (
     person     TEXT COLLATE "C" PRIMARY KEY,
     body       TEXT    NOT NULL,    -- JSON
     updated_at BIGINT NOT NULL
 );
+ALTER TABLE profiles ALTER COLUMN body SET STATISTICS 0;    -- they would keep samples
 
 CREATE TABLE consents (
     person  TEXT COLLATE "C" PRIMARY KEY,
@@ -20,10 +21,12 @@ CREATE TABLE audit (
     person  TEXT COLLATE "C" NOT NULL,    -- whose memory it is about
     actor   TEXT    NOT NULL,    -- the key that was used, or how else
     action  TEXT    NOT NULL,
-    details TEXT    NOT NULL     -- JSON
+    details TEXT    NOT NULL,    -- JSON
+    conversation_key BIGINT REFERENCES conversations (key) ON DELETE SET NULL    -- its name goes when it goes
 );
 CREATE INDEX audit_person ON audit (person, key);
 CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_conversation ON audit (conversation_key) WHERE conversation_key IS NOT NULL;
 
 -- Of a key only a keyed hash is kept. It names its principal; one that is revoked stays, so that its id is never given again.
 CREATE TABLE api_keys (
