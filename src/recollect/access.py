@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from recollect.sql.store import SqlStore
 
 SCOPES: Final = ("read", "write", "admin")
 PREFIX: Final = "rk"
+LOOK: Final = 0.5  # seconds between looks whether there are keys by now
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Access:
     def __init__(self, store: SqlStore, clock: Clock, *, secret: str | None = None) -> None:
         """Hashes are keyed with `secret`, or else with one that is kept in the database."""
         self._serving, self._clock, self._secret = store.serving, clock, secret
+        self._asks, self._look_again = False, 0.0
 
     # Keys
 
@@ -91,6 +94,7 @@ class Access:
             "expires_at": None if days is None else times.to_micros(now + timedelta(days=days)),
         }  # fmt: skip
         await self._serving.add_key(row)
+        self._asks = True
         return _key(row | {"revoked_at": None}, token)
 
     async def keys(self) -> list[Key]:
@@ -103,8 +107,12 @@ class Access:
             raise NotFound("key_not_found", f"There is no key {id[:40]!r} that could be revoked.")
 
     async def has_keys(self) -> bool:
-        """Whether there ever was one: revoking the last does not open the door."""
-        return await self._serving.has_keys()
+        """Whether there ever was one: revoking the last does not open the door. One that is made elsewhere is noticed
+        within a moment."""
+        if not self._asks and time.monotonic() >= self._look_again:
+            self._asks = await self._serving.has_keys()
+            self._look_again = time.monotonic() + LOOK
+        return self._asks
 
     async def verify(self, token: str) -> Grant | None:
         """What a token is good for, if anything."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from recollect import answering
@@ -81,8 +82,8 @@ class _Writing:
 class Run:
     """One answer that is being written. Any number of listeners hear all of it, from the beginning."""
 
-    def __init__(self, id: str | None = None) -> None:
-        self.id = id  # of the question, if the caller gave it
+    def __init__(self, began: datetime, id: str | None = None) -> None:
+        self.began, self.id = began, id  # the id of the question, if the caller gave it
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
         self._events: list[Event] = []
@@ -126,7 +127,9 @@ class Chats:
     def __init__(self, memory: AsyncMemory, *, observe: Callable[[JsonObject], None] = lambda _: None) -> None:
         """Every answer that ends is `observe`d: figures and names, no content."""
         self._upstream, self._observe = memory.upstream, observe
+        self._memory = memory
         self._running: dict[tuple[str, str], set[Run]] = {}
+        self._watching: asyncio.Task[None] | None = None
 
     def running(self, person: str) -> int:
         return sum(len(runs) for (owner, _), runs in self._running.items() if owner == person)
@@ -144,14 +147,16 @@ class Chats:
         if not ask.retry and not ask.content.strip():
             raise InvalidInput("empty_content", "There is nothing to answer.")
         model = assistant.NAME if answering.is_built_in(self._upstream, ask.model) else ask.model or self._default
-        writing, run = _Writing(ask.content, model), Run(ask.id)
+        writing, run = _Writing(ask.content, model), Run(memory.clock.now(), ask.id)
         if ask.memory == "on":
             answered = await self._question(memory, ask, writing)
             if answered is not None:
-                return _told_again(answered, writing)
+                return _told_again(answered, writing, run)
         elif ask.retry:
             raise InvalidInput("nothing_to_retry", "Where nothing is stored there is nothing to retry.")
         self._running.setdefault(place, set()).add(run)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(), name="recollect-stops")
         run.task = asyncio.create_task(self._write(run, memory, ask, writing), name="recollect-chat")
         return run
 
@@ -173,6 +178,8 @@ class Chats:
             for run in runs:
                 run.stop()
             await asyncio.wait(tasks, timeout=patience)
+        if self._watching is not None:
+            self._watching.cancel()
 
     @property
     def _default(self) -> str:
@@ -204,7 +211,6 @@ class Chats:
     # The answer
 
     async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
-        watch = asyncio.create_task(self._watch(run, memory, ask)) if ask.memory == "on" else None
         try:
             try:
                 await self._answer(run, memory, ask, writing)
@@ -217,8 +223,6 @@ class Chats:
                 writing.error = _known(error, "an answer failed")
             await self._finish(run, memory, ask, writing)
         finally:
-            if watch is not None:
-                watch.cancel()
             run.end()
             runs = self._running.get((memory.principal.person, ask.conversation), set())
             runs.discard(run)
@@ -263,14 +267,16 @@ class Chats:
             writing.first = time.perf_counter()
         run.tell("delta", {"content": piece})
 
-    async def _watch(self, run: Run, memory: AsyncMemory, ask: Ask) -> None:
-        """Whether somebody asked another process to stop this answer."""
-        began = memory.clock.now()
-        while True:
+    async def _watch(self) -> None:
+        """Whether somebody asked another process to stop what is written here; one look for all answers."""
+        since = self._memory.clock.now()
+        while self._running:
             await asyncio.sleep(LOOK)
             with suppress(RecollectError):
-                if await memory.store.serving.is_stopped(memory.principal, ask.conversation, since=began):
-                    run.stop()
+                for person, conversation, at in await self._memory.store.serving.stops(since=since):
+                    for run in self._running.get((person, conversation), ()):
+                        if run.began <= at:
+                            run.stop()
 
     async def _finish(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
         """Store what there is, and say how it went."""
@@ -317,9 +323,9 @@ def answer_id(question: str) -> str:
     return "a-" + hashlib.sha256(question.encode()).hexdigest()[:40]
 
 
-def _told_again(answer: Message, writing: _Writing) -> Run:
+def _told_again(answer: Message, writing: _Writing, run: Run) -> Run:
     """A question that was answered before, heard once more."""
-    run, question = Run(), writing.question
+    question = writing.question
     shown = question.to_dict() if question is not None else None
     context: JsonObject = {"tokens": 0, "budget": None, "ms": 0.0, "degraded": []}
     run.tell("sources", {"message": shown, "model": answer.model_variant, "context": context, "sources": []})

@@ -104,8 +104,8 @@ class Settings(BaseModel):
     server_session_hours: float = Field(12, gt=0, le=24 * 365, description="how long a login lasts")
 
     # The worker and imports
-    worker_poll_seconds: float = Field(1.0, gt=0, le=3600, description="how often to look for others' work")
-    worker_lease_seconds: float = Field(60.0, gt=0, le=3600, description="how long a claim on work holds")
+    worker_poll_seconds: float = Field(1.0, ge=0.01, le=3600, description="how often to look for others' work")
+    worker_lease_seconds: float = Field(60.0, ge=0.05, le=3600, description="how long a claim on work holds")
     import_record_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest single record of an import")
 
 

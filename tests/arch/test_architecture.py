@@ -233,7 +233,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
         "backup", "restore", "tidy", "examine",
         "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
         "given_settings", "save_acts", "forget_acts", "secret", "add_key", "keys", "key", "has_keys", "revoke_key",
-        "add_session", "session", "end_session",
+        "add_session", "session", "end_session", "stops",
     }  # fmt: skip
     for part in (SqlStore, Archive, Audit, Briefs, Grouping, Profiles, Serving, Topics):
         for name, method in inspect.getmembers(part, inspect.isfunction):

@@ -195,6 +195,7 @@ class Endpoint:
                 headers=self._headers,
                 timeout=httpx.Timeout(None, connect=self._timeout.connect),
                 transport=self._transport,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # streams may be many
                 follow_redirects=False,
                 trust_env=False,  # the environment is read in compose, nowhere else
             )

@@ -1044,5 +1044,10 @@ DELETE FROM stops WHERE person = :person AND (CAST(:conversation AS TEXT) IS NUL
 INSERT INTO stops (person, conversation, at) VALUES (:person, :conversation, :now)
 ON CONFLICT (person, conversation) DO UPDATE SET at = excluded.at;
 
--- name: stopped_since
-SELECT 1 AS one FROM stops WHERE person = :person AND conversation = :conversation AND at >= :since;
+-- name: stops_since
+-- system: each process looks for the answers that it is writing, whoever they are for
+SELECT person, conversation, at FROM stops WHERE at >= :since;
+
+-- name: forget_stops
+-- system: those that nobody can be writing any more
+DELETE FROM stops WHERE at < :before;

@@ -88,11 +88,13 @@ class Serving:
     # Stops
 
     async def stop(self, principal: Principal, conversation: str, *, now: datetime) -> None:
-        await self._write(
-            lambda tx: tx.run("put_stop", person=principal.person, conversation=conversation, now=times.to_micros(now))
-        )
+        def job(tx: Transaction) -> None:
+            tx.run("forget_stops", before=times.to_micros(now - KEPT))
+            tx.run("put_stop", person=principal.person, conversation=conversation, now=times.to_micros(now))
 
-    async def is_stopped(self, principal: Principal, conversation: str, *, since: datetime) -> bool:
-        """Whether somebody wanted it stopped since then."""
-        asked = {"person": principal.person, "conversation": conversation, "since": times.to_micros(since)}
-        return await self._read(lambda tx: tx.one("stopped_since", **asked)) is not None
+        await self._write(job)
+
+    async def stops(self, *, since: datetime) -> list[tuple[str, str, datetime]]:
+        """Whose answers in which conversations somebody wanted stopped since then, and when."""
+        rows = await self._read(lambda tx: tx.all("stops_since", since=times.to_micros(since)))
+        return [(row["person"], row["conversation"], times.from_micros(row["at"])) for row in rows]
