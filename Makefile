@@ -1,14 +1,15 @@
-# Two commands do everything on a fresh machine with Python ≥ 3.11 and make: `make demo` and `make test`.
+# Two commands do everything on a fresh machine with Python ≥ 3.11 and make: `make serve` and `make test`.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-lexical bench-archive bench-topics docs clean
+.PHONY: help serve demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+        bench-speed bench-server bench-lexical bench-archive bench-topics docs clean
 
 help:
+	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
 	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 12 minutes)"
 	@echo "make fast       the quick tests alone (about 4 minutes)"
@@ -22,6 +23,7 @@ help:
 	@echo "make bench-archive  what packed messages take, against gzip and plain zstd (needs the data)"
 	@echo "make bench-topics   how well messages are grouped into topics, beside simpler ways (needs the data)"
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
+	@echo "make bench-server   what the server bears: prompts, messages, open streams (minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
 	@echo "make clean      remove the environment and everything built"
@@ -34,6 +36,10 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	    apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+serve: $(VENV)/ready
+	@mkdir -p build
+	@PATH="$(CURDIR)/$(BIN):$$PATH" RECOLLECT_DB="$${RECOLLECT_DB:-build/recollect.db}" $(BIN)/recollect serve $(ARGS)
 
 demo: $(VENV)/ready
 	@mkdir -p build
@@ -100,6 +106,9 @@ bench-ledger: $(VENV)/ready
 
 bench-speed: $(VENV)/ready
 	@$(BIN)/python -m bench.speed --data $(DATA) $(ARGS)
+
+bench-server: $(VENV)/ready
+	@$(BIN)/python -m bench.server --data $(DATA) $(ARGS)
 
 bench-lexical: $(VENV)/ready
 	@$(BIN)/python -m bench.lexical --data $(DATA) $(ARGS)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from recollect.access import Key
-from recollect.core.errors import Denied
+from recollect.core.errors import Conflict, Denied
 from recollect.server import guard, schemas
 from recollect.server.asking import Operator, Parts, answer
 from recollect.server.problems import documented
@@ -30,9 +30,11 @@ async def create_key(asker: Operator, body: schemas.KeyIn) -> Response:
     return answer(await asker.parts.access.create_key(**body.model_dump()), 201)
 
 
-@router.delete("/keys/{key}", status_code=204, responses=documented(404))
+@router.delete("/keys/{key}", status_code=204, responses=documented(404, 409))
 async def revoke_key(asker: Operator, key: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
-    """Nobody gets in by it any more, nor by its sessions."""
+    """Nobody gets in by it any more, nor by its sessions. Not the key that is asked with: nobody locks himself out."""
+    if key == asker.grant.key:
+        raise Conflict("key_in_use", "Revoke it with another key, or on the command line.")
     await asker.parts.access.revoke_key(key)
     return Response(status_code=204)
 
