@@ -83,7 +83,7 @@ class Run:
 
     def __init__(self, id: str | None = None) -> None:
         self.id = id  # of the question, if the caller gave it
-        self.stopped = False
+        self.stopped = self.begun = False
         self.task: asyncio.Task[None] | None = None
         self._events: list[Event] = []
         self._news = asyncio.Event()
@@ -117,7 +117,8 @@ class Run:
         """What was written so far is kept."""
         if not self.stopped and self.task is not None and not self.task.done():
             self.stopped = True
-            self.task.cancel()
+            if self.begun:  # a task that is cancelled before would end without a word
+                self.task.cancel()
 
 
 class Chats:
@@ -204,10 +205,12 @@ class Chats:
     # The answer
 
     async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+        run.begun = True
         watch = asyncio.create_task(self._watch(run, memory, ask)) if ask.memory == "on" else None
         try:
             try:
-                await self._answer(run, memory, ask, writing)
+                if not run.stopped:
+                    await self._answer(run, memory, ask, writing)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if not run.stopped or task is None:
