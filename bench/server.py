@@ -121,7 +121,9 @@ class Server:
     def cpu(self) -> float:
         """Seconds of processor time of all its processes."""
         mine = {self.process.pid}
-        for line in subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.splitlines():  # noqa: S607
+        for line in subprocess.run(
+            ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True
+        ).stdout.splitlines():  # noqa: S607
             pid, parent = map(int, line.split())
             if parent in mine:
                 mine.add(pid)
@@ -138,7 +140,9 @@ class Server:
         return time.perf_counter() - began
 
 
-async def at_once(count: int, until: float, call: Callable[[Connection], Awaitable[None]], make: Callable[[], Connection]) -> Spent:
+async def at_once(
+    count: int, until: float, call: Callable[[Connection], Awaitable[None]], make: Callable[[], Connection]
+) -> Spent:
     """So many callers, each one after another, for a while."""
     spent = Spent()
 
@@ -231,16 +235,36 @@ async def run(given: argparse.Namespace, console: Console, db: Path, texts: data
         for count, spent in alone.items():
             report.add(f"the embedder alone, {count} at once", *spent.cells()[:2])
         share = contexts.rate / limit
-        report.add("context", *contexts.cells()[:2], f"{share:.0%}", _share(contexts), bar=f"≥ {BAR:.0%}, goal {GOAL:.0%}", met=share >= BAR)
+        report.add(
+            "context",
+            *contexts.cells()[:2],
+            f"{share:.0%}",
+            _share(contexts),
+            bar=f"≥ {BAR:.0%}, goal {GOAL:.0%}",
+            met=share >= BAR,
+        )
         adds = await at_once(WRITERS, time.perf_counter() + given.seconds, load.add, load.connection)
-        report.add("add, in a burst", *adds.cells()[:2], "", _share(adds), bar=f"≥ {ADDS_BAR}, goal {ADDS_GOAL:,}", met=adds.rate >= ADDS_BAR)
+        report.add(
+            "add, in a burst",
+            *adds.cells()[:2],
+            "",
+            _share(adds),
+            bar=f"≥ {ADDS_BAR}, goal {ADDS_GOAL:,}",
+            met=adds.rate >= ADDS_BAR,
+        )
         left, began = await load.missing(), time.perf_counter()
         total = left
         while left and time.perf_counter() - began < given.patience:
             await asyncio.sleep(2)
             left = await load.missing()
         took = time.perf_counter() - began
-        report.add("  its index, afterwards", f"{(total - left) / max(took, 0.1):.0f}", f"{total:,} behind, {left:,} after {took:.0f} s", met=left == 0, bar="catches up by itself")
+        report.add(
+            "  its index, afterwards",
+            f"{(total - left) / max(took, 0.1):.0f}",
+            f"{total:,} behind, {left:,} after {took:.0f} s",
+            met=left == 0,
+            bar="catches up by itself",
+        )
         missed = await with_streams(load, tokens, given, report)
     finally:
         took = server.stop()
@@ -266,7 +290,14 @@ async def with_streams(load: Load, tokens: Sequence[str], given: argparse.Namesp
         one.close()
     slower = percentile(during.each, 0.5) / percentile(before.each, 0.5)
     report.add("reading 20 messages", *before.cells()[:2], "", _share(before))
-    report.add(f"  beside {given.streams:,} open streams", *during.cells()[:2], "", _share(during), bar=f"p50 ≤ {SLOWER}×: {slower:.2f}×", met=slower <= SLOWER)
+    report.add(
+        f"  beside {given.streams:,} open streams",
+        *during.cells()[:2],
+        "",
+        _share(during),
+        bar=f"p50 ≤ {SLOWER}×: {slower:.2f}×",
+        met=slower <= SLOWER,
+    )
     return []
 
 

@@ -84,7 +84,7 @@ class Run:
 
     def __init__(self, began: datetime, id: str | None = None) -> None:
         self.began, self.id = began, id  # the id of the question, if the caller gave it
-        self.stopped = False
+        self.stopped = self.begun = False
         self.task: asyncio.Task[None] | None = None
         self._events: list[Event] = []
         self._news = asyncio.Event()
@@ -118,7 +118,8 @@ class Run:
         """What was written so far is kept."""
         if not self.stopped and self.task is not None and not self.task.done():
             self.stopped = True
-            self.task.cancel()
+            if self.begun:  # a task that is cancelled before would end without a word
+                self.task.cancel()
 
 
 class Chats:
@@ -166,7 +167,8 @@ class Chats:
         runs = list(self._running.get((memory.principal.person, conversation), ()))
         for run in runs:
             run.stop()
-        await memory.store.serving.stop(memory.principal, conversation, now=memory.clock.now())
+        if not runs:
+            await memory.store.serving.stop(memory.principal, conversation, now=memory.clock.now())
         return len(runs)
 
     async def close(self, patience: float) -> None:
@@ -211,9 +213,11 @@ class Chats:
     # The answer
 
     async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+        run.begun = True
         try:
             try:
-                await self._answer(run, memory, ask, writing)
+                if not run.stopped:
+                    await self._answer(run, memory, ask, writing)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if not run.stopped or task is None:

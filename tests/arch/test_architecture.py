@@ -95,8 +95,8 @@ LAYERS = {
     "server": {"access", "chatting", "completing", "core", "engine", "settings", "sql"},
     "sync": {"core", "engine", "recall.measuring", "recall.tuning", "settings", "sql"},
     "cli": {
-        "access", "core", "compose", "engine", "formats", "recall.measuring", "recall.tuning", "server", "settings",
-        "sync", "transfer",
+        "access", "chatting", "core", "compose", "engine", "formats", "recall.measuring", "recall.tuning", "server",
+        "settings", "sync", "transfer",
     },
     "__main__": {"cli"},
 }  # fmt: skip

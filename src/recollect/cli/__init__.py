@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.brief import brief, compress
+from recollect.cli.chat import chat
 from recollect.cli.demo import DEMO_DATABASE, demo
 from recollect.cli.erase import erase
 from recollect.cli.files import backup, export, import_, restore
@@ -37,8 +38,8 @@ app = typer.Typer(
 )
 
 for function in (
-    add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, profile, consent,
-    audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings,
+    chat, add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, profile,
+    consent, audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings,
     doctor, serve, keys,
 ):  # fmt: skip
     lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there

@@ -91,13 +91,13 @@ def brief(
     if call.json:
         show_json(listed if versions else change if diff else found)
     elif found is None:
-        note(_why_none(about, settings))
+        note(why_none(about, settings))
     elif versions:
         _show_versions(listed, about)
     elif change is not None:
         _show_change(change, rests, times.load_zone(about.zone))
     else:
-        _show_brief(found, about, rests)
+        show_brief(found, about, rests)
 
 
 def _refuse_contradictions(
@@ -117,7 +117,8 @@ def _find_brief(memory: Memory, conversation: str, version: int | None) -> Brief
     return found
 
 
-def _why_none(about: Conversation, settings: Settings) -> str:
+def why_none(about: Conversation, settings: Settings) -> str:
+    """When there will be a brief, and how to have one now."""
     there = f"No brief of {counted(about.messages, 'message')} yet. {_when(settings)}"
     return f"{there}\n`recollect compress --force` makes one now."
 
@@ -148,7 +149,8 @@ def _unsaid(_: Sequence[str]) -> str:
 # Showing a version
 
 
-def _show_brief(found: Brief, about: Conversation, rests: Rests) -> None:
+def show_brief(found: Brief, about: Conversation, rests: Rests = _unsaid) -> None:
+    """The narrative, the ledger, and what this version folded."""
     zone = times.load_zone(about.zone)
     show(_head(found, about, zone))
     out("")

@@ -27,6 +27,7 @@ _VISIBLE: Final = (
     | dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # and of directions
 )
 del _VISIBLE[ord("\n")], _VISIBLE[ord("\t")]
+_NUMBERED: Final = {code: f"\\u{code:04x}" for code in _VISIBLE if code >= 0x20}  # below JSON does it itself
 
 
 def clean(text: str) -> str:
@@ -49,7 +50,12 @@ def note(text: str) -> None:
 
 
 def show_json(value: object) -> None:
-    out(json_module.dumps(plain(value), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    out(as_json(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def as_json(value: object, *, indent: int | None = None) -> str:
+    """Characters that a terminal might obey are written as numbers: the value is the same."""
+    return json_module.dumps(plain(value), ensure_ascii=False, indent=indent).translate(_NUMBERED)
 
 
 def console() -> Console:

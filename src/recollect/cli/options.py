@@ -140,7 +140,7 @@ def _guarded(act: Callable[[], None], *, json: bool) -> None:
         finally:
             sys.stdout.flush()
     except RecollectError as error:
-        _tell(error, json=json)
+        tell(error, json=json)
         raise typer.Exit(_exit_code(error)) from None
     except BrokenPipeError:
         # The reader has seen enough, as in `| head`. What is still buffered must not raise again at the end.
@@ -148,7 +148,7 @@ def _guarded(act: Callable[[], None], *, json: bool) -> None:
         raise typer.Exit(0) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _tell(RecollectError("file_error", f"{where}{error.strerror or error}."), json=json)
+        tell(RecollectError("file_error", f"{where}{error.strerror or error}."), json=json)
         raise typer.Exit(Exit.ERROR) from None
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
@@ -162,7 +162,8 @@ def _exit_code(error: RecollectError) -> Exit:
     return Exit.DENIED if isinstance(error, Denied) else Exit.ERROR
 
 
-def _tell(error: RecollectError, *, json: bool) -> None:
+def tell(error: RecollectError, *, json: bool) -> None:
+    """What went wrong, in one line."""
     if json:
         told = {"code": error.code, "message": error.message, "retryable": error.retryable}
         note(json_module.dumps({"error": told}, ensure_ascii=False))
@@ -171,11 +172,18 @@ def _tell(error: RecollectError, *, json: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone; a program must say --yes."""
+    """Ask before what cannot be undone; who says no ends the command."""
+    if not is_agreed(question, yes=yes):
+        raise typer.Exit(Exit.ERROR)
+
+
+def is_agreed(question: str, *, yes: bool) -> bool:
+    """What a person answers; a program must say --yes."""
     if yes:
-        return
+        return True
     if not sys.stdin.isatty():
         raise InvalidInput("not_confirmed", "This cannot be undone: say --yes where nobody can be asked.")
-    if not typer.confirm(question, err=True):
-        note("Nothing was changed.")
-        raise typer.Exit(Exit.ERROR)
+    if typer.confirm(question, err=True):
+        return True
+    note("Nothing was changed.")
+    return False

@@ -27,6 +27,7 @@ from recollect.cli.display import (
 )
 from recollect.cli.log import ConversationName, read_stdin
 from recollect.cli.options import Call, Exit
+from recollect.cli.talks import Memories
 from recollect.cli.work import catch_up_shortly
 from recollect.core import times
 from recollect.core.errors import InvalidInput
@@ -132,10 +133,15 @@ def _parts(hit: Hit) -> list[Text]:
 
 
 def _tell_degraded(degraded: Sequence[str], *, has_answer: bool) -> None:
-    for name in degraded:
-        note(f"warning: {_DEGRADED.get(name, f'{name} failed.')}")
+    show_degraded(degraded)
     if degraded and not has_answer:
         raise typer.Exit(Exit.DEGRADED)
+
+
+def show_degraded(degraded: Sequence[str]) -> None:
+    """What failed meanwhile, and what that means."""
+    for name in degraded:
+        note(f"warning: {_DEGRADED.get(name, f'{line(name)} failed.')}")
 
 
 def context(
@@ -162,18 +168,21 @@ def context(
         catch_up_shortly(memory)
         made = memory.context(conversation, asked, system_prompt=system, budget=budget, model=model, at=at)
         _zones(memory, conversation)
-        left_out = [] if text or call.json else _left_out(memory, conversation, made.explain["left_out"])
+        left_out = [] if text or call.json else find_left_out(memory, conversation, made)
     if call.json:
         show_json(made)
     elif text:
         out(clean(made.text) if sys.stdout.isatty() else made.text)
     else:
-        _show_context(made, left_out)
+        show_parts(made, left_out)
+        out("")
+        out(clean(made.text))
     remembered = sum(part["tokens"] for part in made.explain["parts"] if part["name"] in REMEMBERED)
     _tell_degraded(made.degraded, has_answer=remembered > 0)
 
 
-def _show_context(made: Context, left_out: Sequence[Text]) -> None:
+def show_parts(made: Context, left_out: Sequence[Text]) -> None:
+    """Where the tokens of a prompt go, part by part, why, and what had no room."""
     budget, parts = made.explain["budget"], made.explain["parts"]
     rows = [(one["name"], one["tokens"], _share(one["tokens"], budget), one["reason"]) for one in parts]
     free = f"of {budget:,}; {budget - made.tokens:,} free"
@@ -181,8 +190,6 @@ def _show_context(made: Context, left_out: Sequence[Text]) -> None:
     show_table(("part", "tokens", "", "what it is"), rows, numbers=("tokens",))
     if left_out:
         show(*left_out)
-    out("")
-    out(clean(made.text))
 
 
 def _share(tokens: int, budget: int) -> Text:
@@ -191,10 +198,10 @@ def _share(tokens: int, budget: int) -> Text:
     return Text.assemble((filled, "green"), ("·" * (SHARE - len(filled)), "dim"))
 
 
-def _left_out(memory: Memory, conversation: str, left_out: Sequence[JsonObject]) -> list[Text]:
+def find_left_out(memory: Memories, conversation: str, made: Context) -> list[Text]:
     """A line for each of the first few things with the same reason."""
     lines: list[Text] = []
-    for reason, group in groupby(left_out, key=lambda one: str(one["reason"])):
+    for reason, group in groupby(made.explain["left_out"], key=lambda one: str(one["reason"])):
         items = list(group)
         lines.append(Text(f"left out: {line(reason)}", "dim"))
         for one in items[:LEFT_OUT]:
@@ -206,7 +213,7 @@ def _left_out(memory: Memory, conversation: str, left_out: Sequence[JsonObject])
     return lines
 
 
-def _words(memory: Memory, conversation: str, seq: int | None) -> str:
+def _words(memory: Memories, conversation: str, seq: int | None) -> str:
     """What a message says, behind its place; nothing for what is no message."""
     found = [] if seq is None else memory.history(conversation, before=seq + 1, limit=1)
     return "".join(f"{conversation} {one.seq}: {one.content}" for one in found)

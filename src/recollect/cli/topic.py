@@ -28,6 +28,7 @@ from recollect.cli.display import (
     shown_time,
 )
 from recollect.cli.options import Call
+from recollect.cli.talks import Memories
 from recollect.cli.topics import day, half_life, priority_bar, short, sparkline
 from recollect.core import arguments, times
 from recollect.core.errors import InvalidInput, NotFound
@@ -259,7 +260,7 @@ def feedback(
         try:
             memory.feedback(message, number, kind=kind, conversation=conversation)
         except NotFound:
-            at_place = None if conversation is None else _at_place(memory, conversation, message)
+            at_place = None if conversation is None else find_place(memory, conversation, message)
             if at_place is None:
                 raise
             message = at_place
@@ -277,7 +278,7 @@ def _value(text: str) -> float:
         raise InvalidInput("invalid_feedback", "The value is up, down, none, or a number from -1 to 1.") from None
 
 
-def _at_place(memory: Memory, conversation: str, place: str) -> str | None:
+def find_place(memory: Memories, conversation: str, place: str) -> str | None:
     """The id of the message at a place in the log."""
     if not place.isdecimal() or len(place) > LONGEST_PLACE:
         return None

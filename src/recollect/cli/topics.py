@@ -68,13 +68,13 @@ def topics(
             told = "Name a conversation (`recollect conversations` lists them), or look in all with --search."
             raise InvalidInput("no_conversation", told)
         about = find_conversation(memory, conversation)
-        found, failed = _placed(memory, about)
+        found, failed = find_placed(memory, about)
         if related:
             _show_related(memory.related_topics(conversation)[:limit], json=call.json)
         elif call.json:
             show_json(found[:limit])
         else:
-            _show_topics(found, about, FOR_PEOPLE if limit is None else limit, memory.settings().max_topics)
+            show_topics(found, about, FOR_PEOPLE if limit is None else limit, memory.settings().max_topics)
     waiting = about.messages - sum(one.messages for one in found)
     if waiting > 0:
         belong = "belongs" if waiting == 1 else "belong"
@@ -87,7 +87,7 @@ def topics(
         raise typer.Exit(Exit.DEGRADED)
 
 
-def _placed(memory: Memory, about: Conversation) -> tuple[list[Topic], dict[str, str]]:
+def find_placed(memory: Memory, about: Conversation) -> tuple[list[Topic], dict[str, str]]:
     """The topics with what was added a moment ago. What has piled up is left to a worker."""
     found = memory.topics(about.name)
     if not 0 < about.messages - sum(one.messages for one in found) <= LITTLE:
@@ -100,7 +100,8 @@ def _placed(memory: Memory, about: Conversation) -> tuple[list[Topic], dict[str,
 # The list
 
 
-def _show_topics(found: Sequence[Topic], about: Conversation, limit: int, most: int) -> None:
+def show_topics(found: Sequence[Topic], about: Conversation, limit: int, most: int) -> None:
+    """A row for each, with its priority and how it falls."""
     if not found:
         note("No topics yet.")
         return

@@ -25,14 +25,14 @@ def catch_up(memory: Memory) -> Done:
         return memory.drain()
 
 
-def catch_up_shortly(memory: Memory) -> None:
+def catch_up_shortly(memory: Memory, *, quietly: bool = False) -> None:
     """What was added a moment ago, so that it is found by meaning too. What has piled up is left to a worker."""
     found = memory.stats()
     missing = found["messages"] - found.get("embedded", 0)
     if 0 < missing <= LITTLE:
         with spinner("Looking"):
             memory.drain(timeout=SHORTLY, briefs=False)
-    elif missing and "embedded" in found:
+    elif missing and "embedded" in found and not quietly:
         waiting = f"{counted(missing, 'message')} can be found by words only"
         note(f"note: {waiting}, until `recollect worker --once` is through.")
 

@@ -65,6 +65,9 @@ class Prompting:
         messages = await self._recaller.texts(principal, found.scope, wanted)
         remembered = await self._recaller.briefs.get(principal, conversation)
         found = replace(found, degraded=(*found.degraded, *remembered.degraded))
+        if stored is not None:  # what the question says itself is no memory yet
+            known = [entry for entry in remembered.entries if entry.seq < stored]
+            remembered = replace(remembered, entries=known)
         remembered = self._recaller.topics.joined(principal, conversation, remembered, active)
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]

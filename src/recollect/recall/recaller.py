@@ -336,9 +336,12 @@ def _in_time(scope: Scope, since: datetime | None, until: datetime | None) -> ND
 
 
 def _are_few(scope: Scope) -> bool:
-    """Whether most messages have no vectors yet and can be found by their words only."""
+    """Whether most messages have no vectors yet and can be found by their words only.
+
+    The newest does not count: in a chat it is the question itself, stored a moment ago.
+    """
     made = sum(len(part.messages) for parts in scope.vectors.values() for part in parts)
-    return 2 * made < int((scope.words_in > 0).sum())
+    return 2 * made < int((scope.words_in > 0).sum()) - 1
 
 
 def good(scores: Scores) -> NDArray[np.bool_]:
