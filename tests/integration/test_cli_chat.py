@@ -381,7 +381,7 @@ def test_a_server_with_keys_wants_one(db: str, say: Say, monkeypatch: pytest.Mon
         assert "[invalid_key]" in say("Hi", options=("--server", url, "--key", "a\nb"), code=2).stderr
         monkeypatch.setenv("RECOLLECT_KEY", token)
         assert "I remember nothing" in say("Hi", options=("--server", url)).stdout
-        assert "[invalid_conversation]" in say("Hi", to="a/b", options=("--server", url), code=2).stderr
+        assert "[invalid_conversation]" in say("Hi", to="..", options=("--server", url), code=2).stderr
         assert "at most 1048576" in say("x" * 1_100_000, options=("--server", url), code=2).stderr
 
 

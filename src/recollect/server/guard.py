@@ -24,7 +24,7 @@ from starlette.responses import Response
 from recollect.access import SCOPES, Access, Grant
 from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
-from recollect.server import problems
+from recollect.server import problems, tracing
 
 log = logging.getLogger("recollect.server.access")
 
@@ -116,7 +116,9 @@ class Guard:
             await send(message)
 
         try:
-            await self._pass(scope, headers, receive, sent, seen)
+            with tracing.request_span(scope["method"]) as span:
+                await self._pass(scope, headers, receive, sent, seen)
+                tracing.note_request(span, scope["method"], _route(scope), seen.status)
         except Refused as refusal:
             if seen.status == 0:
                 await refusal.response(scope, receive, sent)
@@ -218,8 +220,7 @@ class Guard:
         return grant
 
     def _note(self, scope: Scope, seen: _Seen, request_id: str, ms: float) -> None:
-        route = scope.get("route")
-        path = getattr(route, "path", "unknown")
+        path = _route(scope)
         self._observe(scope["method"], path, seen.status, ms / 1000)
         log.info(
             "request",
@@ -254,6 +255,11 @@ def cookie_of(header: str) -> str | None:
     except CookieError:
         return None
     return None if found is None else found.value
+
+
+def _route(scope: Scope) -> str:
+    """The pattern of the path, which names nobody."""
+    return str(getattr(scope.get("route"), "path", "unknown"))
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -16,7 +16,7 @@ from uvicorn.supervisors import Multiprocess
 
 from recollect.core.errors import InvalidInput
 from recollect.engine import AsyncMemory
-from recollect.server import telemetry
+from recollect.server import telemetry, tracing
 from recollect.server.app import Options, make_app
 
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
@@ -51,6 +51,7 @@ def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> No
 
 def _app(options: Options) -> FastAPI:
     telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
+    tracing.set_up()
     return make_app(options)
 
 

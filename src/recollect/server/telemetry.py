@@ -1,4 +1,4 @@
-"""Figures for Prometheus, spans for OpenTelemetry if it is there, and logs as lines of JSON. Never content or keys."""
+"""Figures for Prometheus, and logs for people or as lines of JSON. Never content or keys."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from recollect.core.models import JsonObject
+from recollect.server import tracing
 
 MULTIPLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # where several processes of one server put their figures together
 _QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -52,6 +51,7 @@ class Figures:
         self.seconds.labels(route).observe(seconds)
 
     def answer(self, done: JsonObject) -> None:
+        tracing.note_answer(done)
         outcome = "error" if done["error"] else "stopped" if done["stopped"] else "ok"
         self.answers.labels("built-in" if done["model"] == "recollect" else "model", outcome).inc()
         if done["ms"]["context"] is not None:
@@ -101,15 +101,3 @@ def set_up_logs(*, lines: bool, level: str) -> None:
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel(level.upper())
-
-
-@contextmanager
-def span(name: str, **attributes: str | int | float) -> Iterator[None]:
-    """A span, if OpenTelemetry is installed; where spans go is set up by whoever installs it."""
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        yield
-        return
-    with trace.get_tracer("recollect").start_as_current_span(name, attributes=attributes):
-        yield
