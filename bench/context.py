@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
@@ -130,14 +130,13 @@ async def measure(path: Path, asked: Sequence[str], given: argparse.Namespace) -
             return await person.context(talk, question, budget=given.budget)
 
         await at_once(1, list(islice(questions, PEOPLE * TALKS)), context, Spent())  # reads all scopes
-        began = [await person.metrics() for person in people][0]["queries"]
+        began = datetime.now(UTC)
         for _ in range(given.rounds):
             for count, name in zip(ALONE, names[: len(ALONE)], strict=True):
                 embed(count, list(islice(questions, given.questions)), model, found[name])
             for count, name in zip(CALLERS, names[len(ALONE) :], strict=True):
                 await at_once(count, list(islice(questions, given.questions)), context, found[name])
-        del began
-        stages = [await person.metrics() for person in people][0]["ms"]
+        stages = (await people[0].metrics(since=began))["ms"]
     return found, stages
 
 

@@ -12,7 +12,7 @@ from recollect.core.models import Message
 from recollect.core.protocols import Tokenizer
 from recollect.providers import tokenizer
 from recollect.providers.tokenizer import CL100K, O200K, EstimateTokenizer, tokenizer_for
-from recollect.recall.packing import Item, exceeds, pack
+from recollect.recall.packing import Item, exceeds, least_tokens, pack
 
 COUNTERS = (tokenizer_for("gpt-4o"), tokenizer_for("gpt-4"), EstimateTokenizer())
 PIECES = (
@@ -41,7 +41,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def item(place: int, text: str, score: float) -> Item:
-    return Item(0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score)
+    return Item(
+        0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score, least_tokens(text, 9)
+    )
 
 
 @pytest.mark.parametrize("table", [CL100K, O200K], ids=lambda table: table.name)

@@ -134,6 +134,7 @@ class Upkeep(Opened):
         await self._metrics.flush()  # so that nothing of the person is written after the erase
         erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now())
         if self._shared.recaller is not None:
+            self._shared.recaller.scopes.forget(self._principal.person)  # they hold texts
             self._shared.recaller.topics.forget()
         return erased
 

@@ -44,19 +44,17 @@ class Prompting:
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings
-        newest = await self._newest_turns(principal, conversation)
+        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
+        active = await self._recaller.topics.get(principal, conversation)
+        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, active=active)
+        newest = await self._newest_turns(principal, conversation, found.own)
         stored: int | None = None  # the question itself, if it is stored already
         if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
             stored = newest[-1].seq
             newest = newest[:-1]
-        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
-        active = await self._recaller.topics.get(principal, conversation)
-        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, active=active)
-        wanted = [
-            int(index)
-            for index in found.ranked
-            if stored is None or not _is_at(found.scope, int(index), conversation, stored)
-        ]
+        wanted: list[int] = found.ranked.tolist()
+        if stored is not None:
+            wanted = [index for index in wanted if not _is_at(found.scope, index, conversation, stored)]
         messages = await self._recaller.texts(principal, found.scope, wanted)
         remembered = await self._recaller.briefs.get(principal, conversation)
         found = replace(found, degraded=(*found.degraded, *remembered.degraded))
@@ -80,9 +78,13 @@ class Prompting:
         metrics["budget"] = budget
         return context, metrics
 
-    async def _newest_turns(self, principal: Principal, conversation: str) -> list[Message]:
+    async def _newest_turns(self, principal: Principal, conversation: str, scope: Scope) -> list[Message]:
         """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
-        newest = await self._store.history(principal, conversation, limit=NEWEST)
+        if len(scope) == sum(row["messages"] for row in scope.conversations.values()):
+            last = range(max(0, len(scope) - NEWEST), len(scope))
+            newest = list((await self._recaller.texts(principal, scope, last)).values())
+        else:  # damage: a message that recall does not know is shown nevertheless
+            newest = await self._store.history(principal, conversation, limit=NEWEST)
         begins = [place for place, message in enumerate(newest) if message.role == "user"]
         if len(newest) == NEWEST and begins:
             newest = newest[begins[0] :]
@@ -109,7 +111,7 @@ def _build(
         system_prompt,
         newest,
         items_of(found, messages, passages_too=settings.rag_chunking),
-        found.scores.why,
+        found.scores.whys(found.ranked).__getitem__,
         zones[0] if zones else "UTC",
         remembered.brief,
         remembered.entries,
