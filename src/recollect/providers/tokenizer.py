@@ -292,13 +292,17 @@ class Remembering:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.name, self.exact = tokenizer.name, tokenizer.exact
         self._by_lines = isinstance(tokenizer, BpeTokenizer)  # an estimate is rounded for each text
+        self._whole: dict[str, int] = {}
         self._count = functools.cache(tokenizer.count_again if isinstance(tokenizer, BpeTokenizer) else tokenizer.count)
 
     def count(self, text: str) -> int:
         if not self._by_lines:
             return self._count(text)
-        *lines, last = _LINE_END.split(text)
-        return sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
+        found = self._whole.get(text)
+        if found is None:
+            *lines, last = _LINE_END.split(text)
+            found = self._whole[text] = sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
+        return found
 
 
 def _without_surrogates(text: str) -> str:

@@ -45,8 +45,8 @@ class Prompting:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings
         most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
-        active = await self._recaller.topics.get(principal, conversation)
-        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, active=active)
+        found = await self._recaller.find(principal, text, conversation=conversation, at=at, most=most, leaning=True)
+        active = found.beside.active
         newest = await self._newest_turns(principal, conversation, found.own)
         stored: int | None = None  # the question itself, if it is stored already
         if newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
@@ -56,7 +56,7 @@ class Prompting:
         if stored is not None:
             wanted = [index for index in wanted if not _is_at(found.scope, index, conversation, stored)]
         messages = await self._recaller.texts(principal, found.scope, wanted)
-        remembered = await self._recaller.briefs.get(principal, conversation)
+        remembered = await self._recaller.briefs.get(principal, conversation, found.beside.standing)
         found = replace(found, degraded=(*found.degraded, *remembered.degraded))
         remembered = self._recaller.topics.joined(principal, conversation, remembered, active)
         found.watch.lap("fetch")
@@ -111,7 +111,7 @@ def _build(
         system_prompt,
         newest,
         items_of(found, messages, passages_too=settings.rag_chunking),
-        found.scores.whys(found.ranked).__getitem__,
+        found.scores.whys(found.ranked),
         zones[0] if zones else "UTC",
         remembered.brief,
         remembered.entries,

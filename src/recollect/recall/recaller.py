@@ -28,8 +28,8 @@ from recollect.recall.scopes import Scopes
 from recollect.recall.scoring import Part, Question, Scores, Weights
 from recollect.recall.topics import ActiveTopics, lean
 from recollect.settings import Settings
+from recollect.sql.scopes import Beside
 from recollect.sql.store import SqlStore
-from recollect.sql.topics import Active
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class Found:
     degraded: tuple[str, ...]
     watch: Watch
     own: Scope  # of the conversation asked about, if one was; the other may be wider
+    beside: Beside
 
 
 class Recaller:
@@ -82,7 +83,7 @@ class Recaller:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
         self.briefs = LatestBriefs(store)
-        self.topics = ActiveTopics(store)
+        self.topics = ActiveTopics()
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
@@ -100,12 +101,16 @@ class Recaller:
         since: datetime | None = None,
         until: datetime | None = None,
         most: int = 200,
-        active: Active | None = None,
+        leaning: bool = False,
     ) -> Found:
-        """Everything in the scope by how much it matters; other conversations too where this one has little."""
+        """Everything in the scope by how much it matters; other conversations too where this one has little.
+
+        With `leaning`, messages of the active topic matter a little more.
+        """
         watch = Watch()
         question = read(text)
-        own = scope = await self.scopes.get(principal, conversation)
+        own, beside = await self.scopes.look(principal, conversation)
+        scope = own
         watch.lap("load")
         vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
@@ -119,13 +124,13 @@ class Recaller:
             scores = await self._fuse(principal, scope, question, vectors, at, conversation)
             here = [key for key, row in scope.conversations.items() if row["name"] == conversation]
             scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, here).astype(np.float32)))
-        if active is not None:
-            scores = scores.with_part("topic", lean(scope, active))
+        if leaning and beside.active is not None:
+            scores = scores.with_part("topic", lean(scope, beside.active))
         total = scores.total
         keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & (scope.words_in > 0))
         ranked = keep[scoring.largest(total[keep], most if question.text.strip() else 0)]
         watch.lap("score")
-        return Found(question, scope, scores, total, ranked, degraded, watch, own)
+        return Found(question, scope, scores, total, ranked, degraded, watch, own, beside)
 
     async def recall(
         self,
@@ -141,14 +146,13 @@ class Recaller:
         until: datetime | None = None,
     ) -> Recalled:
         most = limit if budget is None else min(limit, WITHIN)
-        active = await self.topics.get(principal, conversation)
         found = await self.find(
-            principal, text, conversation=conversation, at=at, since=since, until=until, most=most, active=active
+            principal, text, conversation=conversation, at=at, since=since, until=until, most=most, leaning=True
         )
         hits = await self._hits(principal, found, most)
         degraded = found.degraded
         if conversation is not None and limit and since is None and until is None:
-            brief, missing = await self.briefs.latest(principal, conversation)
+            brief, missing = await self.briefs.latest(principal, conversation, found.beside.standing)
             hits += hits_of(brief, text)
             degraded = (*degraded, *missing)
         used = None

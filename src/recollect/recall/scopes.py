@@ -8,7 +8,7 @@ from typing import Final
 
 from recollect.core.models import Principal
 from recollect.recall.scope import Scope
-from recollect.sql.scopes import News
+from recollect.sql.scopes import Beside, News
 from recollect.sql.store import SqlStore
 
 ROOM: Final = 512 * 1024 * 1024  # bytes; the scopes used longest ago go when there is not enough
@@ -29,10 +29,14 @@ class Scopes:
 
     async def get(self, principal: Principal, conversation: str | None) -> Scope:
         """The scope as it is now."""
+        return (await self.look(principal, conversation))[0]
+
+    async def look(self, principal: Principal, conversation: str | None) -> tuple[Scope, Beside]:
+        """The scope as it is now, and what stands beside it."""
         name = (principal.person, conversation)
         async with self._locks[name]:  # a scope that many ask for at once is read once
             scope = self._kept.get(name, Scope())
-            news = await self._store.load_scope(principal, conversation, scope.seen, scope.state)
+            news, beside = await self._store.load_scope(principal, conversation, scope.seen, scope.state)
             if news is not None:
                 scope = await self._take(scope, news)
             if len(scope):
@@ -42,7 +46,7 @@ class Scopes:
         if not len(scope):
             self._drop(name)
         self._make_room()
-        return scope
+        return scope, beside
 
     async def _take(self, scope: Scope, news: News) -> Scope:
         if news.fresh or {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:

@@ -7,7 +7,7 @@ docs/benchmarks.md); three of them are settings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -93,13 +93,11 @@ class Scores:
         worth = {name: float(np.float32(weight) * values[index]) for name, (weight, values) in self.parts.items()}
         return {name: value for name, value in worth.items() if value}
 
-    def whys(self, indices: NDArray[np.int64]) -> dict[int, dict[str, float]]:
-        """The same for many messages, at the cost of a few."""
+    def whys(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
+        """The same for any of many messages, weighed at once."""
         worth = [(np.float32(weight) * values[indices]).tolist() for weight, values in self.parts.values()]
-        return {
-            index: {name: value for name, value in zip(self.parts, values, strict=True) if value}
-            for index, values in zip(indices.tolist(), zip(*worth, strict=True), strict=True)
-        }
+        known = dict(zip(indices.tolist(), zip(*worth, strict=True), strict=True))
+        return lambda index: {name: value for name, value in zip(self.parts, known[index], strict=True) if value}
 
 
 def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:
