@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-lexical bench-archive bench-topics docs clean
+        bench-speed bench-context bench-lexical bench-archive bench-topics docs clean
 
 help:
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-archive  what packed messages take, against gzip and plain zstd (needs the data)"
 	@echo "make bench-topics   how well messages are grouped into topics, beside simpler ways (needs the data)"
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
+	@echo "make bench-context  prompts a second, beside what the embedder alone does (minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
 	@echo "make clean      remove the environment and everything built"
@@ -100,6 +101,9 @@ bench-ledger: $(VENV)/ready
 
 bench-speed: $(VENV)/ready
 	@$(BIN)/python -m bench.speed --data $(DATA) $(ARGS)
+
+bench-context: $(VENV)/ready
+	@$(BIN)/python -m bench.context --data $(DATA) $(ARGS)
 
 bench-lexical: $(VENV)/ready
 	@$(BIN)/python -m bench.lexical --data $(DATA) $(ARGS)
