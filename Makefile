@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help serve demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-server bench-lexical bench-archive bench-topics docs clean
+        bench-speed bench-context bench-server bench-lexical bench-archive bench-topics docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-archive  what packed messages take, against gzip and plain zstd (needs the data)"
 	@echo "make bench-topics   how well messages are grouped into topics, beside simpler ways (needs the data)"
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
+	@echo "make bench-context  prompts a second, beside what the embedder alone does (minutes)"
 	@echo "make bench-server   what the server bears: prompts, messages, open streams (minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated parts of the docs anew"
@@ -106,6 +107,9 @@ bench-ledger: $(VENV)/ready
 
 bench-speed: $(VENV)/ready
 	@$(BIN)/python -m bench.speed --data $(DATA) $(ARGS)
+
+bench-context: $(VENV)/ready
+	@$(BIN)/python -m bench.context --data $(DATA) $(ARGS)
 
 bench-server: $(VENV)/ready
 	@$(BIN)/python -m bench.server --data $(DATA) $(ARGS)

@@ -53,7 +53,7 @@ LAYERS = {
         "providers", "settings", "topics.folding", "topics.placing", "worker", "writing",
     },
     "health": {"core", "embedding", "providers", "sql"},
-    "recall.scope": {"core", "recall.postings", "recall.vectors", "sql"},
+    "recall.scope": {"core", "recall.packing", "recall.postings", "recall.vectors", "sql"},
     "recall.scopes": {"core", "recall.scope", "sql"},
     "recall.question": {"core"},
     "recall.scoring": {"core", "recall.postings", "recall.scope", "recall.vectors"},

@@ -351,3 +351,21 @@ def test_on_postgresql_an_erase_does_not_wait_for_a_vacuum_of_another_table(pg: 
 def _vacuum_until_cancelled(connection: psycopg.Connection) -> None:
     with suppress(psycopg.errors.QueryCanceled):
         connection.execute("VACUUM others")
+
+
+def test_what_was_erased_is_in_no_prompt_and_not_kept_for_one(location: str, open_memory: Open) -> None:
+    here, there = open_memory(embedder=FakeEmbedder()), open_memory(embedder=FakeEmbedder())
+    here.add("trip", "user", "The door code is 4711.", id="code")
+    here.add("trip", "user", "The train leaves at nine.")
+    here.add("trip", "user", "The ticket is in the drawer.")
+    for memory in (here, there):
+        assert "4711" in memory.context("trip", "What is the door code?").text
+        memory.add("trip", "assistant", "Noted.")
+    here.erase(message="code", conversation="trip")
+    assert not here._engine._recaller.scopes._kept
+    for memory in (here, there):
+        assert "4711" not in memory.context("trip", "What is the door code?").text
+        assert "nine" in memory.context("trip", "When does the train leave?").text
+        (scope,) = [one for name, one in memory._engine._recaller.scopes._kept.items() if name[1] == "trip"]
+        held = [scope.said.get(index) for index in range(len(scope))]
+        assert any(held) and not any("4711" in one.content for one in held if one is not None)

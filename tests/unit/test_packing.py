@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.core import passages
 from recollect.core.models import Message
 from recollect.core.protocols import Tokenizer
 from recollect.providers import tokenizer
 from recollect.providers.tokenizer import CL100K, O200K, EstimateTokenizer, tokenizer_for
-from recollect.recall.packing import Item, exceeds, pack
+from recollect.recall.packing import FRAME, Item, Said, exceeds, least_tokens, pack
 
 COUNTERS = (tokenizer_for("gpt-4o"), tokenizer_for("gpt-4"), EstimateTokenizer())
 PIECES = (
@@ -41,7 +42,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def item(place: int, text: str, score: float) -> Item:
-    return Item(0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score)
+    return Item(
+        0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score, least_tokens(text, 9)
+    )
 
 
 @pytest.mark.parametrize("table", [CL100K, O200K], ids=lambda table: table.name)
@@ -74,3 +77,33 @@ def test_only_what_may_fit_is_counted_and_the_best_comes_first() -> None:
     taken: list[Item] = []
     assert pack(items, 4, cost, taken.append) == ([items[2]], [items[0], items[1]])
     assert taken == [items[2]] and counted == [2]
+
+
+# What a scope keeps of messages
+
+
+def said(seq: int, text: str, *, damaged: bool = False) -> Message:
+    return Message(f"m{seq}", "talk", seq, "user", text, NOW, "typed", damaged=damaged)
+
+
+def test_the_messages_that_were_read_first_go_first() -> None:
+    kept = Said(room=3 * (FRAME + 2 * 200))
+    for seq in range(5):
+        kept.keep(seq, said(seq, "x" * 100))
+        kept.pieces(seq, said(seq, "x" * 100))
+    assert [kept.get(seq) is not None for seq in range(5)] == [False, False, True, True, True]
+    assert kept.nbytes <= 3 * (FRAME + 2 * 200)
+
+
+def test_what_is_damaged_is_read_again() -> None:
+    kept = Said()
+    kept.keep(1, said(1, "", damaged=True))
+    assert kept.get(1) is None and not kept.nbytes
+
+
+def test_passages_are_those_of_the_text() -> None:
+    kept, message = Said(), said(1, "One.\n\n```python\nprint(1)\n```\n\nTwo.")
+    expected = [message.content[one.start : one.stop] for one in passages.split(message.content)]
+    assert [piece.text for piece in kept.pieces(1, message)] == expected
+    kept.keep(1, message)
+    assert kept.pieces(1, message) is kept.pieces(1, message)

@@ -377,3 +377,13 @@ def test_the_licence_travels_with_the_tables() -> None:
     assert "MIT License" in folder.joinpath("LICENSE").read_text(encoding="utf-8")
     for table in (CL100K, O200K):
         assert table.sha256 in folder.joinpath("NOTICE.md").read_text(encoding="utf-8")
+
+
+def test_counts_are_kept_without_texts_and_not_for_ever() -> None:
+    counted = tokenizer._Counted(most=4)
+    table = BpeTokenizer(O200K, tokenizer._encoding(O200K, O200K.pattern), counted=counted)
+    for text in ("one", "one two", "one two three", "\ud800", "one"):
+        assert table.count_again(text) == table.count(text)
+    kept = {**counted._old, **counted._new}
+    assert len(kept) <= 4 and all(len(digest) == 16 for digest in kept)
+    assert table.as_estimate()._counted is counted

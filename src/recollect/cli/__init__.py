@@ -39,8 +39,8 @@ app = typer.Typer(
 
 for function in (
     chat, add, history, conversations, recall, context, similar, brief, compress, topics, topic, feedback, profile,
-    consent, audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench, settings,
-    doctor, serve, keys,
+    consent, audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench,
+    settings, doctor, serve, keys,
 ):  # fmt: skip
     lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there
     run = command(function, db=DEMO_DATABASE if function is demo else None)

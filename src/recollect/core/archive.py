@@ -48,7 +48,7 @@ SHIPPED: Final = 1
 LEARNED: Final = 1000  # ids from here on are the store's own
 SHIPPED_FILE: Final = "chat-1.zdict"
 SHIPPED_SHA256: Final = "573ab2c24d11256f17db61ec739c6467858bb27a814cef9187f5bf7b2cc44d2f"
-KEPT: Final = 8  # dictionaries that stay compiled
+KEPT: Final = 32  # dictionaries that stay compiled; the largest take a megabyte each
 
 LEARN_FROM: Final = 1 << 16  # bytes of archived text: from about 20 kB on a dictionary pays for itself, here well
 LEARN_AGAIN: Final = 4  # when there is so many times the text that the last one was learned from
@@ -168,6 +168,7 @@ class _Compiled:
     whole: bytes
     reading: ZstdCompressionDict | None
     writing: dict[int, ZstdCompressionDict] = field(default_factory=dict)
+    idle: list[ZstdDecompressor] = field(default_factory=list)  # making one takes as long as reading a block with it
 
     def compress(self, run: bytes, level: int) -> bytes:
         from zstandard import ZstdCompressor
@@ -188,7 +189,14 @@ class _Compiled:
 
     def expand(self, payload: bytes, size: int) -> bytes:
         """At most `size` bytes."""
-        return _decompressor(self.reading).decompress(b"\0" + payload, max_output_size=size, allow_extra_data=False)
+        try:
+            own = self.idle.pop()  # nobody else has it now
+        except IndexError:
+            own = _decompressor(self.reading)
+        found = own.decompress(b"\0" + payload, max_output_size=size, allow_extra_data=False)
+        if not self.idle:
+            self.idle.append(own)
+        return found
 
 
 _compiled: Final[dict[Dictionary, _Compiled]] = {}
@@ -196,13 +204,13 @@ _compiled: Final[dict[Dictionary, _Compiled]] = {}
 
 def _compile(dictionary: Dictionary) -> _Compiled:
     """Raises ValueError for a body that is no dictionary."""
-    from zstandard import DICT_TYPE_FULLDICT, ZstdCompressionDict, ZstdError
-
     found = _compiled.get(dictionary)
     if found is not None:
         return found
     if dictionary.id == NONE.id:
         return _Compiled(b"", b"", None)
+    from zstandard import DICT_TYPE_FULLDICT, ZstdCompressionDict, ZstdError
+
     try:
         whole = _whole(dictionary)
         reading = ZstdCompressionDict(whole, dict_type=DICT_TYPE_FULLDICT)
@@ -292,13 +300,13 @@ def _open(block: bytes, find: Callable[[int], Dictionary]) -> tuple[bytes, int]:
 
 
 def _expand(compiled: _Compiled, payload: bytes, size: int) -> bytes:
-    from zstandard import ZstdError
+    import zstandard
 
     if not size:  # zstandard takes 0 for no limit
         raise Damaged("The block holds nothing, compressed.")
     try:
         return compiled.expand(payload, size)
-    except ZstdError as error:
+    except zstandard.ZstdError as error:
         raise Damaged("The block cannot be decompressed.") from error
 
 
@@ -333,6 +341,8 @@ def _varint(number: int) -> bytes:
 
 def _read_varint(data: bytes, start: int) -> tuple[int, int]:
     """A number, and where it ends."""
+    if start < len(data) and data[start] < 0x80:  # most are short
+        return data[start], start + 1
     found = _VARINT.match(data, start)
     if found is None:
         raise Damaged("The head of the block is cut or not one.")

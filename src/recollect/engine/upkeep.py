@@ -162,6 +162,7 @@ class Upkeep(Opened):
         await self._audit.flush()
         erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
         if self._shared.recaller is not None:
+            self._shared.recaller.scopes.forget(self._principal.person)  # they hold texts
             self._shared.recaller.topics.forget()
         return erased
 

@@ -199,6 +199,28 @@ _TOO_LONG: Final = 200_000
 _LONG_BLANKS: Final = re.compile(f"(?<![{_BLANKS}])[{_BLANKS}]{{{_TOO_LONG},}}(?![{_BLANKS}\r\n])")
 
 
+class _Counted:
+    """Counts by the digest of what was counted, so that no text is kept. Those asked for longest ago go, half of them
+    at a time."""
+
+    def __init__(self, most: int = 1 << 16) -> None:
+        self._most = most
+        self._new: dict[bytes, int] = {}
+        self._old: dict[bytes, int] = {}
+
+    def get(self, digest: bytes) -> int | None:
+        found = self._new.get(digest)
+        if found is None and (found := self._old.get(digest)) is not None:
+            self.keep(digest, found)
+        return found
+
+    def keep(self, digest: bytes, count: int) -> int:
+        if 2 * len(self._new) >= self._most:
+            self._new, self._old = {}, self._new
+        self._new[digest] = count
+        return count
+
+
 class BpeTokenizer:
     """Counts with a real table. `exact` is False when the model's own encoding is not known."""
 
@@ -208,19 +230,27 @@ class BpeTokenizer:
         encoding: tiktoken.Encoding,
         *,
         exact: bool = True,
+        counted: _Counted | None = None,
     ) -> None:
         self.name = table.name
         self.exact = exact
         self._table = table
         self._encoding = encoding
         self._whole_encoding: tiktoken.Encoding | None = None
+        self._counted = _Counted() if counted is None else counted
 
     def as_estimate(self) -> BpeTokenizer:
         """The same counts, for a model that may use another encoding."""
-        return BpeTokenizer(self._table, self._encoding, exact=False)
+        return BpeTokenizer(self._table, self._encoding, exact=False, counted=self._counted)
 
     def count(self, text: str) -> int:
         return len(self.encode(text))
+
+    def count_again(self, text: str) -> int:
+        """The same, for a text that was counted before or will be: stored ones are, for one prompt after another."""
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        found = self._counted.get(digest)
+        return self._counted.keep(digest, self.count(text)) if found is None else found
 
     def encode(self, text: str) -> list[int]:
         """The token ids of `text`; lone surrogates are read as U+FFFD."""
@@ -262,13 +292,17 @@ class Remembering:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.name, self.exact = tokenizer.name, tokenizer.exact
         self._by_lines = isinstance(tokenizer, BpeTokenizer)  # an estimate is rounded for each text
-        self._count = functools.cache(tokenizer.count)
+        self._whole: dict[str, int] = {}
+        self._count = functools.cache(tokenizer.count_again if isinstance(tokenizer, BpeTokenizer) else tokenizer.count)
 
     def count(self, text: str) -> int:
         if not self._by_lines:
             return self._count(text)
-        *lines, last = _LINE_END.split(text)
-        return sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
+        found = self._whole.get(text)
+        if found is None:
+            *lines, last = _LINE_END.split(text)
+            found = self._whole[text] = sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
+        return found
 
 
 def _without_surrogates(text: str) -> str:

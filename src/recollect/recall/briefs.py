@@ -16,6 +16,7 @@ from recollect.core.extract import extract
 from recollect.core.ledger import Entry
 from recollect.core.models import Hit, Principal
 from recollect.core.narrative import Shorter
+from recollect.sql.briefs import Standing
 from recollect.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -59,15 +60,18 @@ class LatestBriefs:
     def forget(self) -> None:
         self._known.clear()
 
-    async def latest(self, principal: Principal, conversation: str) -> tuple[Brief | None, tuple[str, ...]]:
+    async def latest(
+        self, principal: Principal, conversation: str, standing: Standing | None
+    ) -> tuple[Brief | None, tuple[str, ...]]:
         """The newest brief alone, and names of what is wrong with it."""
         async with self._alone(principal, conversation):
-            known, _, degraded = await self._current(principal, conversation)
+            known, _, degraded = await self._current(principal, conversation, standing)
         return (None if known is None else known.brief), degraded
 
-    async def get(self, principal: Principal, conversation: str) -> Remembered:
+    async def get(self, principal: Principal, conversation: str, standing: Standing | None) -> Remembered:
+        """The brief and the ledger; `standing` is what was read of the brief just now."""
         async with self._alone(principal, conversation):
-            known, last, degraded = await self._current(principal, conversation)
+            known, last, degraded = await self._current(principal, conversation, standing)
             if known is None:
                 return Remembered()
             if known.seen < last:
@@ -79,9 +83,10 @@ class LatestBriefs:
         """Many who ask at once are served by one reading."""
         return self._locks.setdefault((principal.person, conversation), asyncio.Lock())
 
-    async def _current(self, principal: Principal, conversation: str) -> tuple[_Known | None, int, tuple[str, ...]]:
+    async def _current(
+        self, principal: Principal, conversation: str, standing: Standing | None
+    ) -> tuple[_Known | None, int, tuple[str, ...]]:
         """What is known of a conversation, read anew if its brief or its log is another one; and its last seq."""
-        standing = await self._store.briefs.standing(principal, conversation)
         if standing is None:
             return None, 0, ()
         mark = (standing.key, standing.zone, standing.mark)
@@ -89,7 +94,7 @@ class LatestBriefs:
         known = self._known.get((principal.person, conversation))
         if known is None or known.mark != mark or known.seen > standing.last_seq:
             brief, degraded = await self._read(principal, conversation, standing.version)
-            since = standing.through_seq if brief else 0
+            since = brief.through_seq if brief else 0
             known = _Known(mark, standing.zone, brief, brief.entries if brief else (), since)
         self._keep(principal, conversation, known)
         if known.brief is not None and known.brief.degraded:

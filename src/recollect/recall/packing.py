@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from sys import getsizeof
+from typing import Final, NamedTuple
 
 from recollect.core import passages
 from recollect.core.models import Message
 
+ROOM: Final = 32 * 1024 * 1024  # bytes of messages that one scope keeps
+FRAME: Final = 800  # bytes of a message beside its text
+MOST: Final = 100_000  # tokens up to which it is known how many a text has at least
 NEAR: Final = 0.5  # how much the nearness of a passage counts against that of the message's best one,
 LEXICAL: Final = 0.2  # the same for the question's words,
 CODE: Final = 0.1  # and what it is worth to be code when code is asked for
 
 
-@dataclass(frozen=True, slots=True)
+class Piece(NamedTuple):
+    """A passage of a message."""
+
+    text: str
+    kind: str
+    least: int  # tokens that it surely has
+
+
+@dataclass(slots=True, eq=False)  # a prompt makes hundreds, and frozen ones take twice as long
 class Item:
-    """A passage that may enter the prompt."""
+    """A passage that may enter the prompt. Never changed."""
 
     index: int  # of its message in the scope
     place: int  # among the passages of the message
@@ -26,51 +37,98 @@ class Item:
     text: str
     kind: str
     score: float
+    least: int  # tokens that it surely has
+
+
+def pieces_of(content: str) -> tuple[Piece, ...]:
+    cut = [(content[span.start : span.stop], span.kind) for span in passages.split(content)]
+    return tuple(Piece(text, kind, least_tokens(text, MOST)) for text, kind in cut)
+
+
+class Said:
+    """Messages of a scope by their index, and their passages: the same ones are found again and again.
+
+    Kept with their scope alone, which is read anew when anything in it was erased. The first ones go first.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._messages: dict[int, Message] = {}
+        self._pieces: dict[int, tuple[Piece, ...]] = {}
+        self.nbytes = 0
+
+    def get(self, index: int) -> Message | None:
+        return self._messages.get(index)
+
+    def keep(self, index: int, message: Message) -> None:
+        if message.damaged or index in self._messages:  # what is damaged may be repaired
+            return
+        self._messages[index] = message
+        self.nbytes += _size(message)
+        while self.nbytes > self._room:
+            first = next(iter(self._messages))
+            self.nbytes -= _size(self._messages.pop(first))
+            self._pieces.pop(first, None)
+
+    def pieces(self, index: int, message: Message) -> tuple[Piece, ...]:
+        found = self._pieces.get(index)
+        if found is None:
+            found = pieces_of(message.content)
+            if index in self._messages:
+                self._pieces[index] = found
+        return found
+
+
+def _size(message: Message) -> int:
+    """Bytes, about: the text may be there twice, as a whole and as its passages."""
+    return FRAME + 2 * getsizeof(message.content)
 
 
 def passage_items(
-    index: int, message: Message, score: float, near: Sequence[float], lexical: Sequence[float], *, code: bool
+    index: int,
+    message: Message,
+    pieces: Sequence[Piece],
+    score: float,
+    near: Sequence[float],
+    lexical: Sequence[float],
+    *,
+    code: bool,
 ) -> list[Item]:
     """The passages of a message. The best one has the message's score, the others less.
 
     `near` and `lexical` say for each passage how it compares; lexical is 1 for the best of all messages.
     """
-    spans = _spans(message.content)
+    if len(pieces) == 1:  # most messages
+        ((text, kind, least),) = pieces
+        alone = NEAR * _at(near, 0) + LEXICAL * _at(lexical, 0) + CODE * (code and kind == "code")
+        return [Item(index, 0, message, text, kind, score + alone - alone, least)]
     worth = [
-        NEAR * _at(near, place) + LEXICAL * _at(lexical, place) + CODE * (code and span.kind == "code")
-        for place, span in enumerate(spans)
+        NEAR * _at(near, place) + LEXICAL * _at(lexical, place) + CODE * (code and piece.kind == "code")
+        for place, piece in enumerate(pieces)
     ]
     best = max(worth, default=0.0)
     return [
-        Item(
-            index,
-            place,
-            message,
-            message.content[span.start : span.stop],
-            span.kind,
-            score + worth[place] - best,
-        )
-        for place, span in enumerate(spans)
+        Item(index, place, message, piece.text, piece.kind, score + worth[place] - best, piece.least)
+        for place, piece in enumerate(pieces)
     ]
-
-
-@lru_cache(maxsize=1024)
-def _spans(content: str) -> list[passages.Passage]:
-    """Cutting a long message takes a millisecond, and the same ones are found again and again."""
-    return passages.split(content)
 
 
 def _at(values: Sequence[float], place: int) -> float:
     return values[place] if place < len(values) else 0.0
 
 
-def exceeds(text: str, tokens: int) -> bool:
-    """Whether a text surely has more tokens, to be known before they are counted.
+def least_tokens(text: str, most: int) -> int:
+    """How many tokens a text has at least, to be known before they are counted; `most` and one more will do.
 
     No token reaches from one word into the next, unless that begins with a slash.
     """
-    most = tokens + text.count("/")
-    return tokens < 1 or len(text.split(None, most)) > most
+    slashes = text.count("/")
+    return len(text.split(None, most + slashes)) - slashes
+
+
+def exceeds(text: str, tokens: int) -> bool:
+    """Whether a text surely has more tokens."""
+    return tokens < 1 or least_tokens(text, tokens) > tokens
 
 
 def pack(
@@ -80,7 +138,7 @@ def pack(
     taken: list[Item] = []
     left_out: list[Item] = []
     for item in sorted(items, key=attrgetter("score"), reverse=True):
-        if not exceeds(item.text, budget) and (tokens := cost(item)) <= budget:
+        if 1 <= budget >= item.least and (tokens := cost(item)) <= budget:
             take(item)
             taken.append(item)
             budget -= tokens

@@ -47,23 +47,21 @@ class Prompting:
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings
-        newest = await self._newest_turns(principal, conversation, before)
+        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
+        found = await self._recaller.find(
+            principal, text, conversation=conversation, at=at, most=most, leaning=True, everywhere=everywhere
+        )
+        active = found.beside.active
+        newest = await self._newest_turns(principal, conversation, found.own, before)
         stored = before  # the question itself, if it is stored already; nothing counts from there on
         if stored is None and newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
             stored = newest[-1].seq
             newest = newest[:-1]
-        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
-        active = await self._recaller.topics.get(principal, conversation)
-        found = await self._recaller.find(
-            principal, text, conversation=conversation, at=at, most=most, active=active, everywhere=everywhere
-        )
-        wanted = [
-            int(index)
-            for index in found.ranked
-            if stored is None or not _is_from(found.scope, int(index), conversation, stored)
-        ]
+        wanted: list[int] = found.ranked.tolist()
+        if stored is not None:
+            wanted = [index for index in wanted if not _is_from(found.scope, index, conversation, stored)]
         messages = await self._recaller.texts(principal, found.scope, wanted)
-        remembered = await self._recaller.briefs.get(principal, conversation)
+        remembered = await self._recaller.briefs.get(principal, conversation, found.beside.standing)
         found = replace(found, degraded=(*found.degraded, *remembered.degraded))
         if stored is not None:  # what the question says itself is no memory yet
             known = [entry for entry in remembered.entries if entry.seq < stored]
@@ -90,9 +88,15 @@ class Prompting:
         metrics["budget"] = budget
         return context, metrics
 
-    async def _newest_turns(self, principal: Principal, conversation: str, before: int | None) -> list[Message]:
+    async def _newest_turns(
+        self, principal: Principal, conversation: str, scope: Scope, before: int | None
+    ) -> list[Message]:
         """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
-        newest = await self._store.history(principal, conversation, before=before, limit=NEWEST)
+        if len(scope) == sum(row["messages"] for row in scope.conversations.values()):
+            end = len(scope) if before is None else int(scope.seqs.searchsorted(before))
+            newest = list((await self._recaller.texts(principal, scope, range(max(0, end - NEWEST), end))).values())
+        else:  # damage: a message that recall does not know is shown nevertheless
+            newest = await self._store.history(principal, conversation, before=before, limit=NEWEST)
         begins = [place for place, message in enumerate(newest) if message.role == "user"]
         if len(newest) == NEWEST and begins:
             newest = newest[begins[0] :]
@@ -120,7 +124,7 @@ def _build(
         system_prompt,
         newest,
         items_of(found, messages, passages_too=settings.rag_chunking),
-        found.scores.why,
+        found.scores.whys(found.ranked),
         zones[0] if zones else "UTC",
         remembered.brief,
         remembered.entries,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,15 @@ from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
 from recollect.recall import profile, scoring
 from recollect.recall.briefs import LatestBriefs, hits_of
-from recollect.recall.packing import Item, passage_items
+from recollect.recall.packing import MOST, Item, least_tokens, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
 from recollect.recall.scopes import Scopes
 from recollect.recall.scoring import Part, Question, Scores, Weights
 from recollect.recall.topics import ActiveTopics, lean
 from recollect.settings import Settings
+from recollect.sql.scopes import Beside
 from recollect.sql.store import SqlStore
-from recollect.sql.topics import Active
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class Found:
     ranked: NDArray[np.int64]
     degraded: tuple[str, ...]
     watch: Watch
+    own: Scope  # of the conversation asked about, if one was; the other may be wider
+    beside: Beside
 
 
 class Recaller:
@@ -80,7 +83,7 @@ class Recaller:
         self._store, self._clock, self._embedders, self._settings = store, clock, embedders, settings
         self.scopes = Scopes(store)
         self.briefs = LatestBriefs(store)
-        self.topics = ActiveTopics(store)
+        self.topics = ActiveTopics()
 
     def weighed(self, settings: Callable[[], Settings]) -> Recaller:
         """The same with other settings; the scopes that are in memory are shared."""
@@ -98,14 +101,15 @@ class Recaller:
         since: datetime | None = None,
         until: datetime | None = None,
         most: int = 200,
-        active: Active | None = None,
+        leaning: bool = False,
         everywhere: bool = False,
     ) -> Found:
         """Everything in the scope by how much it matters; other conversations too where this one has little, or
-        `everywhere`."""
+        `everywhere`. With `leaning`, messages of the active topic matter a little more."""
         watch = Watch()
         question = read(text)
-        scope = await self.scopes.get(principal, None if everywhere else conversation)
+        own, beside = await self.scopes.look(principal, conversation)
+        scope = await self.scopes.get(principal, None) if everywhere else own
         watch.lap("load")
         vectors, degraded = await self._question_vectors(scope, question, {})
         watch.lap("embed")
@@ -119,15 +123,15 @@ class Recaller:
             watch.lap("embed")
             scores = await self._fuse(principal, scope, question, vectors, at, conversation)
         if conversation is not None and few:
-            own = [key for key, row in scope.conversations.items() if row["name"] == conversation]
-            scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, own).astype(np.float32)))
-        if active is not None:
-            scores = scores.with_part("topic", lean(scope, active))
+            here = [key for key, row in scope.conversations.items() if row["name"] == conversation]
+            scores = scores.with_part("here", Part(HERE, np.isin(scope.keys, here).astype(np.float32)))
+        if leaning and beside.active is not None:
+            scores = scores.with_part("topic", lean(scope, beside.active))
         total = scores.total
         keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & (scope.words_in > 0))
         ranked = keep[scoring.largest(total[keep], most if question.text.strip() else 0)]
         watch.lap("score")
-        return Found(question, scope, scores, total, ranked, degraded, watch)
+        return Found(question, scope, scores, total, ranked, degraded, watch, own, beside)
 
     async def recall(
         self,
@@ -143,14 +147,13 @@ class Recaller:
         until: datetime | None = None,
     ) -> Recalled:
         most = limit if budget is None else min(limit, WITHIN)
-        active = await self.topics.get(principal, conversation)
         found = await self.find(
-            principal, text, conversation=conversation, at=at, since=since, until=until, most=most, active=active
+            principal, text, conversation=conversation, at=at, since=since, until=until, most=most, leaning=True
         )
         hits = await self._hits(principal, found, most)
         degraded = found.degraded
         if conversation is not None and limit and since is None and until is None:
-            brief, missing = await self.briefs.latest(principal, conversation)
+            brief, missing = await self.briefs.latest(principal, conversation, found.beside.standing)
             hits += hits_of(brief, text)
             degraded = (*degraded, *missing)
         if limit and since is None and until is None:
@@ -254,9 +257,17 @@ class Recaller:
         return sorted(hits, key=lambda hit: -hit.score)  # exact sums may part what single precision had as equal
 
     async def texts(self, principal: Principal, scope: Scope, indices: Sequence[int]) -> dict[int, Message]:
-        places = [(int(scope.keys[index]), int(scope.seqs[index])) for index in indices]
-        stored = await self._store.messages_at(principal, places)
-        return {index: stored[place] for index, place in zip(indices, places, strict=True) if place in stored}
+        """Messages by their index. What was read before is not read again: a scope is never older than the question."""
+        found = {index: scope.said.get(index) for index in indices}
+        missing = [index for index, message in found.items() if message is None]
+        if missing:
+            places = [(int(scope.keys[index]), int(scope.seqs[index])) for index in missing]
+            stored = await self._store.messages_at(principal, places)
+            for index, place in zip(missing, places, strict=True):
+                message = found[index] = stored.get(place)
+                if message is not None:
+                    scope.said.keep(index, message)
+        return {index: message for index, message in found.items() if message is not None}
 
     def metrics(
         self, principal: Principal, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None
@@ -279,37 +290,42 @@ class Recaller:
         }
 
 
-class Passages:
-    """How the passages of some messages compare with the question."""
+class Passages(NamedTuple):
+    """How the passages of some messages compare with the question: those of each, between two borders."""
 
-    def __init__(self, found: Found, messages: Iterable[int]) -> None:
-        chosen = np.fromiter(messages, np.int64)
-        self._near = found.scores.nearness.passages(chosen)
-        self._lexical, self._scope = found.scores.lexical_by_passage, found.scope
-        self._best = max(float(self._lexical.max(initial=0.0)), 1e-6)
+    borders: list[int]
+    near: list[float]
+    lexical: list[float]
 
-    def near(self, index: int, count: int) -> list[float]:
-        return [self._near.get((index, place), 0.0) for place in range(count)]
-
-    def lexical(self, index: int) -> list[float]:
-        first = int(self._scope.firsts[index])
-        stop = int(self._scope.firsts[index + 1]) if index + 1 < len(self._scope) else len(self._lexical)
-        found: list[float] = (self._lexical[first:stop] / self._best).tolist()
-        return found
+    @classmethod
+    def of(cls, found: Found, messages: NDArray[np.int64]) -> Passages:
+        scores, firsts = found.scores, found.scope.firsts
+        begins = firsts[messages]
+        ends = np.append(firsts, len(scores.lexical_by_passage))[messages + 1]
+        borders = np.concatenate(([0], np.cumsum(ends - begins)))
+        own = np.repeat(begins - borders[:-1], ends - begins) + np.arange(borders[-1])
+        best = max(float(scores.lexical_by_passage.max(initial=0.0)), 1e-6)
+        near = scores.nearness.passages(messages, borders)
+        return cls(borders.tolist(), near.tolist(), (scores.lexical_by_passage[own] / best).tolist())
 
 
 def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: bool) -> list[Item]:
     """What may enter a prompt of the messages that were found."""
-    known = Passages(found, messages)
-    code = found.question.about_code
-    items = []
-    for index, message in messages.items():
-        score = float(found.total[index])
-        if passages_too:
-            lexical = known.lexical(index)
-            items += passage_items(index, message, score, known.near(index, len(lexical)), lexical, code=code)
-        elif message.content.strip():
-            items.append(Item(index, 0, message, message.content.strip(), "message", score))
+    chosen = np.fromiter(messages, np.int64, len(messages))
+    totals = found.total[chosen].tolist()
+    if not passages_too:
+        stripped = [message.content.strip() for message in messages.values()]
+        return [
+            Item(index, 0, message, text, "message", score, least_tokens(text, MOST))
+            for (index, message), text, score in zip(messages.items(), stripped, totals, strict=True)
+            if text
+        ]
+    borders, near, lexical = Passages.of(found, chosen)
+    said, code = found.scope.said, found.question.about_code
+    items: list[Item] = []
+    for (index, message), score, (first, stop) in zip(messages.items(), totals, pairwise(borders), strict=True):
+        pieces = said.pieces(index, message)
+        items += passage_items(index, message, pieces, score, near[first:stop], lexical[first:stop], code=code)
     return items
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from recollect.core import entries
 from recollect.recall import postings
+from recollect.recall.packing import Said
 from recollect.recall.postings import Postings
 from recollect.recall.vectors import Part, unpack, with_part
 from recollect.sql.scopes import News, Seen, State
@@ -49,6 +50,7 @@ class Scope:
     words: tuple[Postings, ...] = ()  # by passage
     speakers: tuple[Postings, ...] = ()  # by message
     vectors: Mapping[int, tuple[Part, ...]] = field(default_factory=dict)  # by embedder
+    said: Said = field(default_factory=Said)  # messages that were read lately; those of a fresh scope are read anew
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -122,7 +124,7 @@ class Scope:
     def nbytes(self) -> int:
         words = sum(part.nbytes for part in (*self.words, *self.speakers))
         vectors = sum(part.nbytes for parts in self.vectors.values() for part in parts)
-        return 72 * len(self) + 8 * len(self.owners) + words + vectors
+        return 72 * len(self) + 8 * len(self.owners) + words + vectors + self.said.nbytes
 
     def grown(self, news: News, dimensions: Mapping[int, int]) -> Scope:
         """With the news. `dimensions` of the embedders by key."""

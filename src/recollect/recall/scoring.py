@@ -7,7 +7,7 @@ docs/benchmarks.md); three of them are settings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -93,6 +93,12 @@ class Scores:
         worth = {name: float(np.float32(weight) * values[index]) for name, (weight, values) in self.parts.items()}
         return {name: value for name, value in worth.items() if value}
 
+    def whys(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
+        """The same for any of many messages, weighed at once."""
+        worth = [(np.float32(weight) * values[indices]).tolist() for weight, values in self.parts.values()]
+        known = dict(zip(indices.tolist(), zip(*worth, strict=True), strict=True))
+        return lambda index: {name: value for name, value in zip(self.parts, known[index], strict=True) if value}
+
 
 def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:
     """Each passage by the words it shares with the question; what is rare in the scope counts more.
@@ -136,15 +142,17 @@ class Nearness:
                 found[part.messages] = (nearest + begins) / 2
         return found
 
-    def passages(self, messages: NDArray[np.int64]) -> dict[tuple[int, int], float]:
-        """The nearness of each passage of some messages."""
-        found: dict[tuple[int, int], float] = {}
+    def passages(self, messages: NDArray[np.int64], borders: NDArray[np.int64]) -> Floats:
+        """The nearness of each passage of some messages; those of a message lie between two borders."""
+        found = np.zeros(int(borders[-1]), np.float32)
         for part, scores in self.parts:
             own = messages.astype(part.owners.dtype)
             begins, ends = (np.searchsorted(part.owners, own, side) for side in ("left", "right"))
-            for message, begin, end in zip(messages.tolist(), begins.tolist(), ends.tolist(), strict=True):
-                for place, score in zip(part.places[begin:end].tolist(), scores[begin:end].tolist(), strict=True):
-                    found[message, place] = score
+            counts = ends - begins
+            rows = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+            spots = np.repeat(borders[:-1], counts) + part.places[rows]
+            known = spots < np.repeat(borders[1:], counts)
+            found[spots[known]] = scores[rows[known]]
         return found
 
 

@@ -16,23 +16,15 @@ from recollect.core.topics import from_stored
 from recollect.recall.briefs import Remembered
 from recollect.recall.scope import Scope
 from recollect.recall.scoring import Part
-from recollect.sql.store import SqlStore
 from recollect.sql.topics import Active
 
 LEAN: Final = 0.01  # what a message is worth more if it belongs to the active topic: enough to part equals
-NEWEST: Final = 500  # messages of a topic that are leaned to
 REMEMBERED: Final = 64  # conversations
 
 
 class ActiveTopics:
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._shorter: OrderedDict[tuple[str, str], tuple[object, Shorter]] = OrderedDict()
-
-    async def get(self, principal: Principal, conversation: str | None) -> Active | None:
-        if conversation is None:
-            return None
-        return await self._store.topics.active(principal, conversation, most=NEWEST)
 
     def joined(self, principal: Principal, conversation: str, known: Remembered, active: Active | None) -> Remembered:
         """The brief with what is told of the active topic; where there is no brief, that stands in its place."""

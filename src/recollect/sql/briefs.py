@@ -40,8 +40,7 @@ class Briefs:
         self._read, self._write, self._texts = read, write, texts
 
     async def standing(self, principal: Principal, conversation: str) -> Standing | None:
-        row = await self._read(lambda tx: tx.one("brief_standing", person=principal.person, conversation=conversation))
-        return None if row is None else _standing(row)
+        return await self._read(lambda tx: standing_of(tx, principal, conversation))
 
     async def get(self, principal: Principal, conversation: str, version: int | None = None) -> Brief | None:
         """The newest version, or a certain one. Raises CorruptBrief if it cannot be read."""
@@ -84,8 +83,8 @@ class Briefs:
 
         def job(tx: Transaction) -> bool:
             tx.one("lock_conversation", person=principal.person, conversation=conversation)
-            row = tx.one("brief_standing", person=principal.person, conversation=conversation)
-            if row is None or _standing(row).mark != before.mark or row["key"] != before.key:
+            current = standing_of(tx, principal, conversation)
+            if current is None or current.mark != before.mark or current.key != before.key:
                 return False
             there = tx.one("count_messages", key=before.key, after=before.through_seq, through=through)
             if there is None or there["n"] != count:
@@ -155,7 +154,10 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
     )
 
 
-def _standing(row: Row) -> Standing:
+def standing_of(tx: Transaction, principal: Principal, conversation: str) -> Standing | None:
+    row = tx.one("brief_standing", person=principal.person, conversation=conversation)
+    if row is None:
+        return None
     version, through = row["version"] or 0, row["through_seq"] or 0
     mark = (version, through, row["created_at"] or 0, row["erased"], row["generation"], row["epoch"])
     return Standing(

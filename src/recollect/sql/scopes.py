@@ -14,10 +14,13 @@ from typing import Final
 from recollect.core import entries
 from recollect.core.drafts import to_json
 from recollect.core.models import Principal
+from recollect.sql.briefs import Standing, standing_of
 from recollect.sql.driver import Row, Transaction
 from recollect.sql.texts import Texts
+from recollect.sql.topics import Active, active_of
 
 EVERYTHING: Final = 2**62
+MEMBERS: Final = 500  # messages of the active topic that are leaned to
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,21 @@ class News:
     seen: dict[int, Seen]
     entries: Sequence[Row]
     vectors: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside the scope of a conversation, in the same moment: its active topic, and where its brief is."""
+
+    active: Active | None = None
+    standing: Standing | None = None
+
+
+def load_beside(tx: Transaction, principal: Principal, conversation: str | None) -> Beside:
+    if conversation is None:
+        return Beside()
+    active = active_of(tx, principal, conversation, most=MEMBERS)
+    return Beside(active, standing_of(tx, principal, conversation))
 
 
 def load_scope(

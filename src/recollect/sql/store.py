@@ -37,7 +37,7 @@ from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.grouping import Grouping
 from recollect.sql.profiles import Profiles
 from recollect.sql.rows import to_conversation, to_message
-from recollect.sql.scopes import Known, News, State, load_scope
+from recollect.sql.scopes import Beside, Known, News, State, load_beside, load_scope
 from recollect.sql.serving import Serving
 from recollect.sql.texts import Texts
 from recollect.sql.topics import Topics
@@ -484,9 +484,15 @@ class SqlStore:
 
     async def load_scope(
         self, principal: Principal, conversation: str | None, known: Known, state: State
-    ) -> News | None:
-        """What changed in a scope since `known`; everything, if something went or was made anew; None if nothing."""
-        return await self._read(lambda tx: load_scope(tx, principal, conversation, known, state, self._texts))
+    ) -> tuple[News | None, Beside]:
+        """What changed in a scope since `known`; everything, if something went or was made anew; None if nothing. And
+        what stands beside it: a question needs both, and each reading costs a change of threads."""
+
+        def job(tx: Transaction) -> tuple[News | None, Beside]:
+            news = load_scope(tx, principal, conversation, known, state, self._texts)
+            return news, load_beside(tx, principal, conversation)
+
+        return await self._read(job)
 
     async def messages_at(
         self, principal: Principal, places: Sequence[tuple[int, int]]

@@ -20,7 +20,7 @@ from recollect.sql.driver import Row, Transaction
 
 log = logging.getLogger(__name__)
 
-KEPT: Final = 8  # learned dictionaries in memory,
+KEPT: Final = archive.KEPT  # learned dictionaries in memory,
 UNPACKED: Final = 256  # and blocks that were read lately: a question reads many messages of few blocks
 LARGE: Final = 1 << 16  # bytes of a packed block that is not kept
 

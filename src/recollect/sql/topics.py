@@ -100,6 +100,20 @@ class Active:
     seqs: Sequence[int]
 
 
+def active_of(tx: Transaction, principal: Principal, conversation: str, *, most: int) -> Active | None:
+    """With at most so many of its messages."""
+    row = tx.one("active_topic", person=principal.person, conversation=conversation)
+    if row is None:
+        return None
+    seqs = [one["seq"] for one in tx.all("newest_members", key=row["key"], limit=most)]
+    seen = {row["key"]}
+    while row["merged_into"] is not None and row["merged_into"] not in seen:
+        row = tx.one("topic_above", key=row["merged_into"]) or row | {"merged_into": None}
+        seen.add(row["key"])
+        seqs += [one["seq"] for one in tx.all("newest_members", key=row["key"], limit=most)]
+    return Active(row["conversation"], row["key"], row["id"], row["title"], row["summary"], row["summary_seq"], seqs)
+
+
 def no_topic(id: str) -> NotFound:
     return NotFound("topic_not_found", f"There is no topic {id[:80]!r}.")
 
@@ -141,25 +155,6 @@ class Topics:
         """Which topic messages belong to, by conversation key and seq of messages that were found under the person."""
         rows = await self._read(lambda tx: tx.all("topics_at", cursors=to_json(places)))
         return {(row["conversation_key"], row["seq"]): row["topic_key"] for row in rows}
-
-    async def active(self, principal: Principal, conversation: str, *, most: int) -> Active | None:
-        """With at most so many of its messages."""
-
-        def job(tx: Transaction) -> Active | None:
-            row = tx.one("active_topic", person=principal.person, conversation=conversation)
-            if row is None:
-                return None
-            seqs = [one["seq"] for one in tx.all("newest_members", key=row["key"], limit=most)]
-            seen = {row["key"]}
-            while row["merged_into"] is not None and row["merged_into"] not in seen:
-                row = tx.one("topic_above", key=row["merged_into"]) or row | {"merged_into": None}
-                seen.add(row["key"])
-                seqs += [one["seq"] for one in tx.all("newest_members", key=row["key"], limit=most)]
-            return Active(
-                row["conversation"], row["key"], row["id"], row["title"], row["summary"], row["summary_seq"], seqs
-            )
-
-        return await self._read(job)
 
     # Placing
 
