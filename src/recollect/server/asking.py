@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from recollect.access import Access, Grant
 from recollect.chatting import Chats
 from recollect.completing import Completions
 from recollect.core.errors import Conflict, Denied
-from recollect.core.models import OPERATOR, plain
+from recollect.core.models import OPERATOR, Record, plain
 from recollect.engine import AsyncMemory
 from recollect.server.guard import SLASH
 
@@ -87,7 +88,17 @@ def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 def encoded(data: Any) -> bytes:
-    return json.dumps(plain(data), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _ENCODER.encode(data).encode("utf-8", "replace")
+
+
+def _fields(value: object) -> Any:
+    """What JSON does not know itself; a record is not copied before it is written."""
+    if isinstance(value, Record):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
+    return plain(value)
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_fields)
 
 
 def tagged(asker: Asker, data: Any) -> Response:
