@@ -124,7 +124,7 @@ class Served:
         client = more.pop("client", self.client)
         body = {"content": content} | more
         reply = client.post(f"/api/v1/conversations/{conversation}/chat", json=body, headers=headers)
-        return Told(reply.status_code, events_of(reply.text), reply)
+        return told(reply)
 
     def complete(self, *messages: Any, **more: Any) -> httpx.Response:
         """Ask as clients of the OpenAI API do. Texts are what the user says."""
@@ -190,6 +190,10 @@ def eventually(what: Callable[[], T]) -> T:
         assert time.monotonic() < ends, "it did not happen"
         time.sleep(0.01)
     return found
+
+
+def told(reply: httpx.Response) -> Told:
+    return Told(reply.status_code, events_of(reply.text) if reply.status_code == 200 else [], reply)
 
 
 def events_of(text: str) -> list[tuple[str, Any]]:
