@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -30,11 +31,14 @@ from recollect.testing import FakeEmbedder
 from upstream import ModelServer
 
 T = TypeVar("T")
+CONTEXT = (
+    ssl.create_default_context()
+)  # one for all clients: each would load its own, which takes longer than a request
 PATIENCE = 20.0  # seconds after which something that should have happened has not
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says when it listens."""
+    """Says when it listens, and ends when it is told to, not at its next look."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -43,8 +47,18 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        self._told = asyncio.Event()
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)  # as it would, for the date that answers carry
+        await self._told.wait()
+
+    def end(self) -> None:
+        self.should_exit = True
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._told.set)
 
 
 class Served:
@@ -69,13 +83,15 @@ class Served:
     def new_client(self, key: str | None = None, **headers: str) -> httpx.Client:
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
-        client = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False)
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False, verify=CONTEXT)
         self._clients.append(client)
         return client
 
     def new_async_client(self, **more: Any) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=None)
-        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE, trust_env=False, limits=limits, **more)
+        return httpx.AsyncClient(
+            base_url=self.url, timeout=PATIENCE, trust_env=False, verify=CONTEXT, limits=limits, **more
+        )
 
     def _run(self) -> None:
         try:
@@ -94,7 +110,7 @@ class Served:
     ) -> None:
         for client in self._clients:
             client.close()
-        self._server.should_exit = True
+        self._server.end()
         self._thread.join(PATIENCE)
         self._socket.close()
         assert not self._thread.is_alive(), "the server did not end"
@@ -169,15 +185,21 @@ def made(location: str, model: ModelServer | str | None = None, **more: Any) -> 
     There is no worker unless asked for, so that nothing happens that a test did not ask for. `monotonic` is the time
     by which the model's breaker rests.
     """
-    options, monotonic = more.pop("options", None), more.pop("monotonic", None)
+    options, monotonic = more.pop("options", None), more.pop("monotonic", time.monotonic)
     engine = {name: more.pop(name) for name in ("clock", "worker", "person") if name in more}
     url = model.url if isinstance(model, ModelServer) else model
     named = {"model_url": url, "model_name": "gpt-test"} if url is not None else {}
     given = Settings(**({"provider_retries": 0, "server_rate_per_minute": 0} | named | more))
     memory = AsyncMemory(location, embedder=FakeEmbedder(), settings=given, **({"worker": False} | engine))
-    if monotonic is not None and url is not None:
+    if url is not None:
         upstream = Upstream(
-            url, "gpt-test", patience=given.provider_timeout_seconds, timing=Timing(monotonic=monotonic)
+            url,
+            "gpt-test",
+            given.api_key,
+            patience=given.provider_timeout_seconds,
+            longest=given.chat_timeout_seconds,
+            transport=httpx.AsyncHTTPTransport(verify=CONTEXT),
+            timing=Timing(monotonic=monotonic),
         )
         memory._parts = replace(memory._parts, upstream=upstream, owned=(*memory._parts.owned, upstream))
     return Served(memory, options=options)

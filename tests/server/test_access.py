@@ -64,19 +64,19 @@ def test_no_two_keys_are_alike(with_access: With[Any]) -> None:
     with_access(act)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda token: "", lambda token: "rk", lambda token: "rk__", lambda token: token[:-1], lambda token: token + "A",
-        lambda token: token.upper(), lambda token: token.replace("rk_", "rk_ "), lambda token: token.split("_", 2)[2],
-        lambda token: "sk" + token[2:], lambda token: token[:10] + "é" + token[11:], lambda token: "rk_%_x",
-        lambda token: "rk_' OR 1=1 --_x", lambda token: "x" * 100_000, lambda token: "rk_" + "x" * 100_000 + "_y",
-    ],
-)  # fmt: skip
-def test_anything_but_the_token_itself_opens_nothing(change: Callable[[str], str], with_access: With[Any]) -> None:
+OTHERS: list[Callable[[str], str]] = [
+    lambda token: "", lambda token: "rk", lambda token: "rk__", lambda token: token[:-1], lambda token: token + "A",
+    lambda token: token.upper(), lambda token: token.replace("rk_", "rk_ "), lambda token: token.split("_", 2)[2],
+    lambda token: "sk" + token[2:], lambda token: token[:10] + "é" + token[11:], lambda token: "rk_%_x",
+    lambda token: "rk_' OR 1=1 --_x", lambda token: "x" * 100_000, lambda token: "rk_" + "x" * 100_000 + "_y",
+]  # fmt: skip
+
+
+def test_anything_but_the_token_itself_opens_nothing(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         token = (await access.create_key("sara")).token
-        assert await access.verify(change(token)) is None
+        for change in OTHERS:
+            assert await access.verify(change(token)) is None
 
     with_access(act)
 
@@ -238,18 +238,18 @@ def test_processes_that_begin_at_once_hash_by_the_same_secret(with_access: With[
     with_access(act)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"scopes": []}, {"scopes": ["root"]}, {"days": 0}, {"days": -1}, {"days": float("nan")}, {"label": "x" * 201},
-        {"label": "\x00"}, {"person": ""}, {"person": "\x00"}, {"department": ""}, {"clearances": [""]},
-    ],
-)  # fmt: skip
-def test_a_key_that_makes_no_sense_is_not_made(wrong: dict[str, Any], with_access: With[Any]) -> None:
+WRONG: list[dict[str, Any]] = [
+    {"scopes": []}, {"scopes": ["root"]}, {"days": 0}, {"days": -1}, {"days": float("nan")}, {"label": "x" * 201},
+    {"label": "\x00"}, {"person": ""}, {"person": "\x00"}, {"department": ""}, {"clearances": [""]},
+]  # fmt: skip
+
+
+def test_a_key_that_makes_no_sense_is_not_made(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
-        given = {"person": "sara"} | wrong
-        with pytest.raises(InvalidInput):
-            await access.create_key(given.pop("person"), **given)
+        for wrong in WRONG:
+            given = {"person": "sara"} | wrong
+            with pytest.raises(InvalidInput):
+                await access.create_key(given.pop("person"), **given)
         assert not await access.has_keys()
 
     with_access(act)

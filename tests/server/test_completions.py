@@ -433,19 +433,19 @@ def test_modes_say_whether_memory_is_used_and_whether_anything_is_stored(db: str
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("method", ["merge", "context"])
 def test_a_request_passes_through_when_memory_fails_and_says_so(
-    method: str, stream: bool, failure: Exception, db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    method: str, stream: bool, failure: Exception, shared: Served, shared_model: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     async def fail(*_: Any, **__: Any) -> None:
         raise failure
 
-    with made(db, model) as served:
-        monkeypatch.setattr(AsyncMemory, method, fail)
-        history = [{"role": "system", "content": "Be brief."}, _user("one"), _assistant("two"), _user("three")]
-        reply = served.complete(*history, stream=stream)
-        assert reply.status_code == 200
-        assert "memory" in reply.headers["x-recollect-degraded"]
-        assert model.asked[-1]["messages"] == history
-        assert (text_of_chunks(chunks_of(reply.text)) if stream else _text(reply)) == ANSWER
+    monkeypatch.setattr(AsyncMemory, method, fail)
+    history = [{"role": "system", "content": "Be brief."}, _user("one"), _assistant("two"), _user("three")]
+    reply = shared.complete(*history, stream=stream)
+    assert reply.status_code == 200
+    assert "memory" in reply.headers["x-recollect-degraded"]
+    assert shared_model.asked[-1]["messages"] == history
+    assert (text_of_chunks(chunks_of(reply.text)) if stream else _text(reply)) == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_a_request_passes_through_when_memory_fails_and_says_so(
 )
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_answer_that_cannot_be_stored_is_given_all_the_same(
-    stream: bool, failure: Exception, db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    stream: bool, failure: Exception, shared: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = AsyncMemory.submit
 
@@ -466,12 +466,11 @@ def test_an_answer_that_cannot_be_stored_is_given_all_the_same(
             raise failure
         return submit(self, conversation, messages)
 
-    with made(db, model) as served:
-        monkeypatch.setattr(AsyncMemory, "submit", fail)
-        reply = served.complete("hello", stream=stream)
-        assert reply.status_code == 200
-        assert (text_of_chunks(chunks_of(reply.text)) if stream else _text(reply)) == ANSWER
-        assert stream or "store" in reply.headers["x-recollect-degraded"]
+    monkeypatch.setattr(AsyncMemory, "submit", fail)
+    reply = shared.complete("hello", stream=stream)
+    assert reply.status_code == 200
+    assert (text_of_chunks(chunks_of(reply.text)) if stream else _text(reply)) == ANSWER
+    assert stream or "store" in reply.headers["x-recollect-degraded"]
 
 
 @pytest.mark.parametrize(
