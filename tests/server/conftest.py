@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 
 from serving import Served, made
 from upstream import ModelServer
-
-Serve = Callable[..., Served]
 
 
 @pytest.fixture
@@ -25,13 +22,6 @@ def model() -> Iterator[ModelServer]:
 def db(tmp_path: Path) -> str:
     """An SQLite file, for what does not depend on the store."""
     return str(tmp_path / "memory.db")
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Starts servers as `made` does, and ends them with the test."""
-    with ExitStack() as stack:
-        yield lambda *args, **more: stack.enter_context(made(*args, **more))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -423,7 +422,6 @@ def test_two_people_with_conversations_of_one_name_hear_only_their_own(location:
         told = served.chat("trip", "What is my secret?", client=omar)
         assert CANARY not in told.reply.text
         assert CANARY not in str(model.asked[-1])
-        assert threading.active_count() < 200
 
 
 def test_a_failure_of_the_store_after_the_answer_is_told_with_the_answer(
