@@ -1,0 +1,39 @@
+"""A server on the test's database, and a chat model beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving import Served, made
+from upstream import ModelServer
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """An SQLite file, for what does not depend on the store."""
+    return str(tmp_path / "memory.db")
+
+
+@pytest.fixture(scope="module")
+def shared_model() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for tests that keep to conversations of their own. It has little patience with its model."""
+    location = str(tmp_path_factory.mktemp("shared") / "memory.db")
+    settings: dict[str, Any] = {"provider_timeout_seconds": 0.8}
+    with made(location, shared_model, **settings) as served:
+        yield served

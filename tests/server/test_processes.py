@@ -1,0 +1,291 @@
+"""`recollect serve` as real processes: several on one file, told to stop, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import pytest
+
+import recollect
+from recollect import Memory
+from recollect.testing import FakeEmbedder
+from serving import PATIENCE, events_of, eventually
+from upstream import ANSWER, ModelServer, Trouble
+
+pytestmark = pytest.mark.kill
+
+HALF = "Peanuts are what you cannot eat, and "
+ENDS_WITHIN = 10.0
+
+
+class Process:
+    """A server of its own, until the context ends."""
+
+    def __init__(self, folder: Path, model: ModelServer, *, workers: int = 1, await_answer: bool = True) -> None:
+        self._await_answer = await_answer
+        source = str(Path(recollect.__file__).parents[1])
+        settings = {
+            "MODEL_URL": model.url, "MODEL_NAME": "gpt-test", "EMBEDDER_URL": model.url, "EMBEDDER_NAME": "fake",
+            "EMBEDDER_DIMENSIONS": "8", "SERVER_RATE_PER_MINUTE": "0", "PROVIDER_RETRIES": "0",
+        }  # fmt: skip
+        environment = {f"RECOLLECT_{name}": value for name, value in settings.items()}
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "recollect", "serve", "--port", "0", "--workers", str(workers), "--json-logs"],
+            cwd=folder,
+            env=os.environ | environment | {"PYTHONPATH": source},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.told: list[str] = []
+        self._listens = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        self.url = ""
+
+    def _read(self) -> None:
+        assert self._popen.stderr is not None
+        for line in self._popen.stderr:
+            self.told.append(line)
+            found = re.search(r"listens on (http://\S+)", line)
+            if found:
+                self.url = found[1]
+                self._listens.set()
+        self._listens.set()
+
+    def __enter__(self) -> Process:
+        assert self._listens.wait(60)
+        assert self.url, "".join(self.told)
+        if self._await_answer:
+            eventually(self.answers)
+        return self
+
+    def answers(self) -> bool:
+        with self.client() as client, suppress(httpx.ConnectError):
+            return client.get("/healthz").status_code == 200
+        return False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._popen.poll() is None:
+            self._popen.terminate()
+            try:
+                self._popen.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._popen.kill()
+                self._popen.wait(PATIENCE)
+        self._thread.join(PATIENCE)
+        assert self._popen.stderr is not None
+        self._popen.stderr.close()
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+
+    def workers(self) -> list[int]:
+        """The ids of its processes that serve."""
+        pid = self._popen.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+    def end(self) -> tuple[int, float]:
+        """Told to stop as shells and supervisors do; its exit code, and the seconds it took."""
+        began = time.monotonic()
+        self._popen.send_signal(signal.SIGTERM)
+        return self._popen.wait(30), time.monotonic() - began
+
+
+@pytest.fixture
+def start(tmp_path: Path, model: ModelServer) -> Iterator[Any]:
+    with ExitStack() as stack:
+        yield lambda **more: stack.enter_context(Process(tmp_path, model, **more))
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, shared_model: ModelServer
+) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+    """An operator at two servers on one file: what is asked of one can be asked of the other."""
+    folder = tmp_path_factory.mktemp("pair")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Process(folder, shared_model)) for _ in range(2)]
+        here, elsewhere = (stack.enter_context(server.client()) for server in servers)
+        made = here.post("/api/v1/keys", json={"person": "root", "scopes": ["read", "write", "admin"]}).json()
+        for client in (here, elsewhere):
+            client.headers["Authorization"] = f"Bearer {made['token']}"
+        yield here, elsewhere
+
+
+def _history(folder: Path, conversation: str) -> list[Any]:
+    with Memory(folder / "recollect.db", worker=False, embedder=FakeEmbedder(8)) as memory:
+        return memory.history(conversation)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the address is told when it is bound, seconds before anybody listens there: who reads the line and "
+    "connects is refused",
+)
+def test_a_server_answers_from_the_moment_at_which_it_says_that_it_listens(start: Any) -> None:
+    assert start(await_answer=False).answers()
+
+
+def test_two_processes_take_200_messages_at_once_without_a_gap_and_a_killed_one_is_replaced(
+    start: Any, tmp_path: Path
+) -> None:
+    server = start(workers=2)
+    first = eventually(lambda: server.workers() if len(server.workers()) == 2 else [])
+
+    async def add_all() -> list[httpx.Response]:
+        limits = httpx.Limits(max_connections=50)
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits) as client:
+            path = "/api/v1/conversations/trip/messages"
+            adding = (client.post(path, json={"role": "user", "content": f"message {n}"}) for n in range(200))
+            return await asyncio.gather(*adding)
+
+    replies = asyncio.run(add_all())
+    assert {reply.status_code for reply in replies} == {201}
+    stored = _history(tmp_path, "trip")
+    assert [message.seq for message in stored] == list(range(1, 201))
+    assert {message.content for message in stored} == {f"message {n}" for n in range(200)}
+
+    os.kill(first[0], signal.SIGKILL)
+    now = eventually(lambda: found if len(found := server.workers()) == 2 and first[0] not in found else [])
+    assert first[1] in now
+    with server.client() as client:
+        for _ in range(10):
+            assert client.get("/healthz", headers={"Connection": "close"}).status_code == 200
+        listed = client.get("/api/v1/conversations/trip/messages", params={"limit": 1000}).json()
+        assert len(listed["messages"]) == 200
+        assert "recollect_requests_total" in client.get("/metrics").text
+    code, seconds = server.end()
+    assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+    assert seconds <= ENDS_WITHIN
+
+
+def test_a_stop_that_lands_in_another_process_stops_the_answer_within_a_moment(
+    pair: tuple[httpx.Client, httpx.Client], shared_model: ModelServer
+) -> None:
+    here, elsewhere = pair
+    shared_model.then(Trouble.WAIT)
+    path = "/api/v1/conversations/trip/chat"
+    with here.stream("POST", path, json={"content": "Go on and on."}) as reply:
+        assert shared_model.is_waiting.wait(PATIENCE)
+        assert elsewhere.post(f"{path}/stop").json() == {"stopped": 0}
+        began = time.monotonic()
+        text = reply.read().decode()
+        took = time.monotonic() - began
+    shared_model.go_on()
+    done = dict(events_of(text))["done"]
+    assert (done["stopped"], done["message"]["content"]) == (True, HALF)
+    assert took < 5
+    listed = elsewhere.get("/api/v1/conversations/trip/messages").json()["messages"]
+    assert listed[1]["metadata"]["incomplete"] == "stopped"
+    again = here.post(path, json={"content": "And now?"}).text
+    assert dict(events_of(again))["done"]["message"]["content"] == ANSWER
+
+
+@pytest.mark.xfail(strict=True, reason="where nothing is stored, nobody looks whether another process was told to stop")
+def test_a_stop_that_lands_in_another_process_stops_an_answer_that_is_not_stored_too(
+    pair: tuple[httpx.Client, httpx.Client], shared_model: ModelServer
+) -> None:
+    here, elsewhere = pair
+    shared_model.then(Trouble.HANG_INSIDE)
+    path = "/api/v1/conversations/secret/chat"
+    with here.stream("POST", path, json={"content": "Go on and on.", "memory": "off"}, timeout=3) as reply:
+        assert shared_model.is_waiting.wait(PATIENCE)
+        elsewhere.post(f"{path}/stop")
+        try:
+            text = reply.read().decode()
+        except httpx.ReadTimeout:
+            text = ""
+    here.post(f"{path}/stop")
+    assert dict(events_of(text))["done"]["stopped"]
+
+
+def test_a_repeat_that_lands_in_another_process_is_stored_once(
+    pair: tuple[httpx.Client, httpx.Client], shared_model: ModelServer
+) -> None:
+    here, elsewhere = pair
+    path, key, asked = "/api/v1/conversations/once/chat", {"Idempotency-Key": "once"}, len(shared_model.asked)
+    first = dict(events_of(here.post(path, json={"content": "Once."}, headers=key).text))["done"]
+    again = dict(events_of(elsewhere.post(path, json={"content": "Once."}, headers=key).text))["done"]
+    assert first["message"] == again["message"]
+    assert elsewhere.post(path, json={"content": "Twice."}, headers=key).status_code == 409
+    assert len(shared_model.asked) == asked + 1
+    assert len(here.get("/api/v1/conversations/once/messages").json()["messages"]) == 2
+
+
+def test_a_key_that_is_revoked_in_one_process_opens_nothing_in_the_other(
+    pair: tuple[httpx.Client, httpx.Client],
+) -> None:
+    here, elsewhere = pair
+    made = elsewhere.post("/api/v1/keys", json={"person": "sara"}).json()
+    as_sara = {"Authorization": f"Bearer {made['token']}"}
+    assert here.get("/api/v1/conversations", headers=as_sara).status_code == 200
+    assert here.delete(f"/api/v1/keys/{made['id']}").status_code == 204
+    assert elsewhere.get("/api/v1/conversations", headers=as_sara).status_code == 401
+    assert here.get("/api/v1/conversations").status_code == 200
+
+
+class Answering:
+    """A server that is told to stop while it writes an answer, and what became of it."""
+
+    def __init__(self, server: Process, model: ModelServer, way: str) -> None:
+        model.then(Trouble.WAIT)
+        path = "/api/v1/conversations/trip/chat" if way == "chat" else "/v1/chat/completions"
+        body: Any = {"content": "Go on."}
+        if way == "stream":
+            body = {"messages": [{"role": "user", "content": "Go on."}], "stream": True, "user": "trip"}
+        self.heard = ""
+        with server.client() as client, client.stream("POST", path, json=body) as reply:
+            lines = reply.iter_lines()
+            while "and " not in next(lines):
+                pass
+            self.code, self.seconds = server.end()
+            with suppress(httpx.HTTPError):  # who listens may be cut off; what counts is what is stored
+                for line in lines:
+                    self.heard += f"{line}\n"
+        model.go_on()
+
+
+@pytest.mark.parametrize(("way", "workers"), [("chat", 2), ("stream", 1)])
+def test_a_server_told_to_stop_ends_soon_and_keeps_what_was_written_of_an_answer(
+    way: str, workers: int, start: Any, model: ModelServer, tmp_path: Path
+) -> None:
+    server = start(workers=workers)
+    answering = Answering(server, model, way)
+    assert answering.code in (0, -signal.SIGTERM, 128 + signal.SIGTERM), "".join(server.told)
+    assert answering.seconds <= ENDS_WITHIN
+    question, answer = _history(tmp_path, "trip")
+    assert (question.role, question.content) == ("user", "Go on.")
+    assert (answer.role, answer.content) == ("assistant", HALF)
+    assert answer.metadata["incomplete"]
+    assert "Go on." not in "".join(server.told)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="answers are stopped only after requests were cancelled: who listens is cut off without `done`, every stop "
+    "takes the whole grace, and uvicorn writes tracebacks, not as JSON, into the log",
+)
+def test_whoever_listens_is_told_that_the_server_stops_and_the_log_holds_no_crash(
+    start: Any, model: ModelServer
+) -> None:
+    server = start()
+    answering = Answering(server, model, "chat")
+    assert "event: done" in answering.heard
+    assert "Traceback" not in "".join(server.told)
