@@ -138,7 +138,7 @@ class Served:
         """Ask and hear all of the answer."""
         headers = more.pop("headers", None)
         client = more.pop("client", self.client)
-        body = {"content": content} | more
+        body = more if more.get("retry") else {"content": content} | more
         reply = client.post(f"/api/v1/conversations/{conversation}/chat", json=body, headers=headers)
         return told(reply)
 

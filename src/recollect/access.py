@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from recollect.sql.store import SqlStore
 
 SCOPES: Final = ("read", "write", "admin")
 PREFIX: Final = "rk"
+_TOKEN: Final = re.compile(rf"{PREFIX}_([0-9a-f]{{16}})_[A-Za-z0-9_-]{{43}}")
 LOOK: Final = 0.5  # seconds between looks whether there are keys by now
 
 
@@ -116,8 +118,8 @@ class Access:
 
     async def verify(self, token: str) -> Grant | None:
         """What a token is good for, if anything."""
-        parts = token.split("_", 2)
-        row = await self._serving.key(parts[1]) if len(parts) == 3 and parts[0] == PREFIX else None
+        found = _TOKEN.fullmatch(token)
+        row = await self._serving.key(found[1]) if found is not None else None
         expected = bytes(row["hash"]) if row is not None else bytes(32)
         same = hmac.compare_digest(await self._hash(token), expected)
         if row is None or not same or not self._is_good(row):

@@ -36,6 +36,17 @@ class Prompt:
     ms: float = 0.0
     degraded: tuple[str, ...] = ()
 
+    def add_history(self, history: Sequence[Mapping[str, Any]]) -> None:
+        """Turns that the caller keeps, before the question; the oldest give way to the budget."""
+        kept: list[JsonObject] = []
+        for message in map(dict, reversed(history)):
+            tokens = count_tokens_for_messages([message])
+            if self.budget is not None and self.tokens + tokens > self.budget:
+                break
+            kept.insert(0, message)
+            self.tokens += tokens
+        self.messages[-1:-1] = kept
+
     def summary(self) -> JsonObject:
         figures = {"tokens": self.tokens, "budget": self.budget, "ms": round(self.ms, 1)}
         return figures | {"degraded": list(self.degraded)}
@@ -112,10 +123,10 @@ async def pieces(upstream: Upstream, request: Mapping[str, Any], answer: Answer)
     async with aclosing(upstream.stream(request)) as stream:
         async for piece in stream:
             new = answer.take(piece)
+            if new:
+                yield new
             if len(answer.content) > CONTENT_LIMIT // 4:
                 answer.finish_reason = "length"
                 return
-            if new:
-                yield new
     if answer.is_empty:
         raise ProviderUnavailable("provider_bad_reply", f"{upstream.host} answered with nothing.")

@@ -98,6 +98,12 @@ class Run:
         self._ended = True
         self._wake()
 
+    def fail(self, error: BaseException) -> None:
+        """It never began: who listens already is told so."""
+        known = error if isinstance(error, RecollectError) else RecollectError("unexpected", "It could not begin.")
+        self.tell("error", _problem(known))
+        self.end()
+
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()
@@ -148,14 +154,19 @@ class Chats:
         if not ask.retry and not ask.content.strip():
             raise InvalidInput("empty_content", "There is nothing to answer.")
         model = assistant.NAME if answering.is_built_in(self._upstream, ask.model) else ask.model or self._default
-        writing, run = _Writing(ask.content, model), Run(memory.clock.now(), ask.id)
-        if ask.memory == "on":
-            answered = await self._question(memory, ask, writing)
-            if answered is not None:
-                return _told_again(answered, writing, run)
-        elif ask.retry:
+        if ask.retry and ask.memory != "on":
             raise InvalidInput("nothing_to_retry", "Where nothing is stored there is nothing to retry.")
-        self._running.setdefault(place, set()).add(run)
+        writing, run = _Writing(ask.content, model), Run(memory.clock.now(), ask.id)
+        self._running.setdefault(place, set()).add(run)  # before anything is waited for: who asks again hears this one
+        try:
+            answered = await self._question(memory, ask, writing) if ask.memory == "on" else None
+        except BaseException as error:
+            self._forget(place, run)
+            run.fail(error)
+            raise
+        if answered is not None:
+            self._forget(place, run)
+            return _told_again(answered, writing, run)
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch(), name="recollect-stops")
         run.task = asyncio.create_task(self._write(run, memory, ask, writing), name="recollect-chat")
@@ -198,7 +209,7 @@ class Chats:
             if not asked:
                 raise NotFound("nothing_to_retry", "There is no question here that could be answered again.")
             writing.question, writing.text = asked[-1], asked[-1].content
-            return None
+            return None if ask.id is None else await memory.find_message(ask.conversation, answer_id(ask.id))
         fields = {"role": "user", "content": ask.content, "id": ask.id}
         (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
         writing.question = stored.message
@@ -206,9 +217,7 @@ class Chats:
             return None
         if stored.message.role != "user" or stored.message.content != ask.content:
             raise Conflict("id_taken", "Another message has this id.")
-        newer = await memory.history(ask.conversation, limit=RECENT)
-        wanted = answer_id(stored.message.id)
-        return next((message for message in newer if message.id == wanted), None)
+        return await memory.find_message(ask.conversation, answer_id(stored.message.id))
 
     # The answer
 
@@ -228,11 +237,14 @@ class Chats:
             await self._finish(run, memory, ask, writing)
         finally:
             run.end()
-            runs = self._running.get((memory.principal.person, ask.conversation), set())
-            runs.discard(run)
-            if not runs:
-                self._running.pop((memory.principal.person, ask.conversation), None)
+            self._forget((memory.principal.person, ask.conversation), run)
             memory.notice()
+
+    def _forget(self, place: tuple[str, str], run: Run) -> None:
+        runs = self._running.get(place, set())
+        runs.discard(run)
+        if not runs:
+            self._running.pop(place, None)
 
     async def _answer(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
         writing.prompt = prompt = await self._prompt(memory, ask, writing)
@@ -262,7 +274,7 @@ class Chats:
             memory, ask.conversation, writing.text, system_prompt=system or None, budget=ask.budget, before=before
         )
         if ask.history and ask.memory == "read":
-            prompt.messages[-1:-1] = [dict(message) for message in ask.history]
+            prompt.add_history(ask.history)
         return prompt
 
     @staticmethod
@@ -314,8 +326,11 @@ class Chats:
             told["incomplete"] = "stopped"
         elif writing.error is not None:
             told["incomplete"] = writing.error.code
+        elif writing.answer.finish_reason == "length":
+            told["incomplete"] = "length"
+        asked = ask.id if ask.retry else question.id
         fields = {
-            "role": "assistant", "content": content, "id": None if ask.retry else answer_id(question.id),
+            "role": "assistant", "content": content, "id": None if asked is None else answer_id(asked),
             "model_variant": writing.answer.model or writing.model, "metadata": told,
         }  # fmt: skip
         (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
@@ -334,8 +349,15 @@ def _told_again(answer: Message, writing: _Writing, run: Run) -> Run:
     context: JsonObject = {"tokens": 0, "budget": None, "ms": 0.0, "degraded": []}
     run.tell("sources", {"message": shown, "model": answer.model_variant, "context": context, "sources": []})
     run.tell("delta", {"content": answer.content})
-    done = {"message": answer.to_dict(), "model": answer.model_variant, "finish_reason": "stop", "usage": None}
-    run.tell("done", done | {"ms": writing.ms(), "stopped": False, "error": None})
+    missing = (answer.metadata or {}).get("incomplete")
+    reason = missing if missing in (None, "stopped", "length") else "error"
+    done = {
+        "message": answer.to_dict(),
+        "model": answer.model_variant,
+        "finish_reason": reason or "stop",
+        "usage": None,
+    }
+    run.tell("done", done | {"ms": writing.ms(), "stopped": missing == "stopped", "error": None})
     run.end()
     return run
 

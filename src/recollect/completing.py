@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from recollect import answering
 from recollect.chatting import Mode
 from recollect.core import assistant, merging
 from recollect.core.answers import Answer
+from recollect.core.drafts import CONTENT_LIMIT
 from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.text import storable
@@ -57,6 +59,11 @@ class Completion:
 class Completions:
     def __init__(self, upstream: Upstream | None) -> None:
         self._upstream = upstream
+        self._streams: Counter[str] = Counter()
+
+    def running(self, person: str) -> int:
+        """How many answers are being streamed to somebody."""
+        return self._streams[person]
 
     def is_built_in(self, completion: Completion) -> bool:
         return answering.is_built_in(self._upstream, completion.model)
@@ -129,6 +136,8 @@ class Completions:
     async def stream(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
         """The answer in pieces, as they come. It is stored when it ends, also when it ends too early."""
         reason: str | None = "client_gone"
+        person = made.memory.principal.person
+        self._streams[person] += 1
         try:
             if self._upstream is None or self.is_built_in(made):
                 async for piece in self._quoted_pieces(made):
@@ -145,6 +154,9 @@ class Completions:
             reason = error.code
             raise
         finally:
+            self._streams[person] -= 1
+            if not self._streams[person]:
+                del self._streams[person]
             await asyncio.shield(self.store(made, incomplete=reason))
 
     async def _quoted_pieces(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
@@ -168,6 +180,8 @@ class Completions:
         answer, asked = made.answer, made.asked
         if made.mode == "on" and asked is not None and not answer.is_empty:
             text = answer.content or answer.refusal
+            if len(text.encode("utf-8", "replace")) > CONTENT_LIMIT:
+                text, incomplete = text.encode("utf-8", "replace")[:CONTENT_LIMIT].decode("utf-8", "ignore"), "length"
             said = merging.Said("assistant", text, tool_calls=tuple(answer.tool_calls or ()) or None)
             told: JsonObject = {merging.FOLLOWS: asked.id}
             if incomplete is not None:
@@ -181,6 +195,9 @@ class Completions:
                 await asyncio.wrap_future(made.memory.submit(made.conversation, [fields]))
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
+                made.degraded.append("store")
+            except Exception:
+                log.exception("an answer cannot be stored")
                 made.degraded.append("store")
         made.memory.notice()
 

@@ -165,6 +165,10 @@ class Memory:
         """Every message ever, in the order of seq; or the newest `limit` of those below seq `before`."""
         return self._wait(self._engine.history(conversation, before=before, limit=limit))
 
+    def find_message(self, conversation: str, message: str) -> Message | None:
+        """A message by its id, if it is stored."""
+        return self._wait(self._engine.find_message(conversation, message))
+
     def conversations(self) -> list[Conversation]:
         """The person's conversations, the latest first."""
         return self._wait(self._engine.conversations())

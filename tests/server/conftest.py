@@ -34,6 +34,6 @@ def shared_model() -> Iterator[ModelServer]:
 def shared(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for tests that keep to conversations of their own. It has little patience with its model."""
     location = str(tmp_path_factory.mktemp("shared") / "memory.db")
-    settings: dict[str, Any] = {"provider_timeout_seconds": 0.8}
+    settings: dict[str, Any] = {"provider_timeout_seconds": 0.8, "chat_timeout_seconds": 2}
     with made(location, shared_model, **settings) as served:
         yield served

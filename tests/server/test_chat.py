@@ -130,14 +130,7 @@ def test_with_memory_read_it_is_used_and_nothing_is_stored(built_in: bool, locat
 @pytest.mark.parametrize(
     "memory",
     [
-        pytest.param(
-            "read",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the caller's own history is put into a finished context: neither its budget nor its count of "
-                "tokens know of it",
-            ),
-        ),
+        "read",
         "off",
     ],
 )
@@ -201,11 +194,6 @@ def test_answers_of_the_built_in_assistant_are_never_remembered_as_something_tha
 # Once
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Chats.start looks for a running answer before it stores the question and is found only after: repeats in "
-    "between ask the model each for itself and hear answers that are not stored",
-)
 def test_a_hundred_repeats_at_once_are_one_question_and_one_answer_and_all_hear_the_same(location: str) -> None:
     """The model says something else each time it is asked, and is asked once."""
     asked = []
@@ -245,10 +233,6 @@ def test_a_repeat_after_the_answer_hears_it_again_and_another_body_is_a_conflict
         assert len(served.said("trip")) == 2
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the answer of a repeat is looked for among the newest 100 messages only, not by its id",
-)
 def test_a_repeat_is_answered_from_the_log_however_long_ago_it_was(db: str, model: ModelServer) -> None:
     with made(db, model) as served:
         key = {"Idempotency-Key": "once"}
@@ -259,10 +243,6 @@ def test_a_repeat_is_answered_from_the_log_however_long_ago_it_was(db: str, mode
         assert served.chat("trip", "Only once.", headers=key).text == first.text
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="_told_again tells a stored answer that is marked incomplete as one that ended well",
-)
 def test_a_repeat_of_an_answer_that_broke_off_says_that_it_did(db: str, model: ModelServer) -> None:
     with made(db, model) as served:
         key = {"Idempotency-Key": "once"}
@@ -273,10 +253,6 @@ def test_a_repeat_of_an_answer_that_broke_off_says_that_it_did(db: str, model: M
         assert again.done["finish_reason"] != "stop" or again.text == ANSWER
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a retry leaves its Idempotency-Key behind: its answer has no id made of it",
-)
 def test_a_retry_with_a_key_is_done_once_too(db: str, model: ModelServer) -> None:
     with made(db, model) as served:
         served.chat("trip", "A question.")
@@ -298,11 +274,6 @@ def test_messages_with_a_key_are_stored_once_however_often_they_come_at_once(loc
         assert served.said("trip") == [("user", "Only once.")]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="ids are made of the key alone, so that a key which is used again after 7 days finds the old message, and "
-    "the new one is dropped and said to be stored",
-)
 def test_a_key_that_was_forgotten_and_is_used_again_loses_no_message(db: str) -> None:
     clock = FakeClock()
     with made(db, clock=clock) as served:
@@ -363,10 +334,6 @@ def test_no_more_answers_are_written_at_once_for_a_person_than_are_allowed(db: s
         assert ("user", "two") not in served.said("trip")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="check_room is asked by /chat only",
-)
 def test_streams_of_the_openai_api_count_as_well(db: str, model: ModelServer) -> None:
     with made(db, model, server_streams=1) as served:
         model.then(Trouble.WAIT)
@@ -461,11 +428,6 @@ def test_a_question_that_cannot_be_stored_is_refused_and_the_model_not_asked(
         assert model.asked == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="nobody erases rows of stops, which hold names of conversations, nor of requests; stops are never "
-    "forgotten either",
-)
 def test_an_erase_leaves_nothing_of_what_the_server_keeps_beside_the_log(location: str) -> None:
     """Names of conversations that were stopped, and keys of requests."""
     with made(location) as served:
@@ -476,7 +438,7 @@ def test_an_erase_leaves_nothing_of_what_the_server_keeps_beside_the_log(locatio
         receipt = served.client.delete(f"/api/v1/conversations/{CANARY}one")
         assert receipt.status_code == 200
         assert f"{CANARY}one".encode() not in bytes_of(location)
-        assert served.client.delete("/api/v1/memory", params={"person": "local"}).status_code == 200
+        assert served.client.delete("/api/v1/memory", params={"confirm": "everything"}).status_code == 200
     assert CANARY.encode() not in bytes_of(location)
 
 

@@ -15,21 +15,6 @@ from recollect.engine import AsyncMemory
 from serving import Served, chunks_of, made, text_of_chunks
 from upstream import ANSWER, ModelServer
 
-_SPLIT = pytest.mark.xfail(
-    strict=True,
-    reason="a line break in metadata.conversation gets into the header X-Recollect-Conversation; the connection breaks "
-    "after the model has answered",
-)
-_UNFORESEEN = pytest.mark.xfail(
-    strict=True,
-    reason="Completions.store lets everything but RecollectError through, so that a good answer becomes a 500 or a "
-    "stream that breaks off",
-)
-
-_NULL = pytest.mark.xfail(
-    strict=True, reason="an answer with `tool_calls: null`, which is how model_dump() writes it, is refused with 400"
-)
-
 TOOLS: Any = [
     {
         "type": "function",
@@ -134,7 +119,7 @@ def test_errors_are_those_that_the_official_client_knows(client: openai.OpenAI, 
             stranger.chat.completions.create(model="gpt-test", messages=[_user("hello")])
 
 
-@pytest.mark.parametrize("way", ["as it is", pytest.param("as a dict", marks=_NULL)])
+@pytest.mark.parametrize("way", ["as it is", "as a dict"])
 def test_an_answer_of_the_official_client_can_be_put_into_the_next_request(
     way: str, client: openai.OpenAI, shared: Served
 ) -> None:
@@ -148,10 +133,6 @@ def test_an_answer_of_the_official_client_can_be_put_into_the_next_request(
 
 
 @pytest.mark.parametrize("field", ["stream", "user", "metadata", "model"])
-@pytest.mark.xfail(
-    strict=True,
-    reason="openai.parse takes null for a value of another kind; clients send it for what is not there",
-)
 def test_a_field_that_is_null_is_one_that_is_not_there(field: str, shared: Served) -> None:
     assert shared.complete("hello", **{field: None}).status_code == 200
 
@@ -203,11 +184,6 @@ def test_a_call_of_a_tool_goes_there_and_back_and_is_stored_once(
             id="with arguments written anew",
         ),
     ],
-)
-@pytest.mark.xfail(
-    strict=True,
-    reason="calls of tools are compared letter by letter, so that a client which writes their arguments anew, or adds "
-    "a field, stores the whole exchange once more",
 )
 def test_a_call_that_a_client_writes_in_its_own_way_is_still_the_same_call(
     change: Any, shared: Served, request: pytest.FixtureRequest
@@ -318,18 +294,16 @@ def test_system_prompts_go_through_and_are_not_stored(shared: Served, shared_mod
     assert "zephyrsystem" not in str(shared.history("system"))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="merge hands every role to the log, and one that the log refuses (function) makes memory fail for the "
-    "whole conversation; core.merging.ROLES is used by nobody",
-)
 def test_only_what_people_models_and_tools_say_is_stored(shared: Served) -> None:
     said = [
         {"role": "system", "content": "zephyr one"}, {"role": "developer", "content": "zephyr two"},
         {"role": "function", "name": "f", "content": "zephyr three"}, _user("four"), _assistant("five"), _user("six"),
     ]  # fmt: skip
     shared.complete(*said, headers=_named("roles"))
-    assert [content for _, content in shared.said("roles")] == ["four", "five", "six", ANSWER]
+    assert shared.said("roles") == [
+        ("tool", "zephyr three"), ("user", "four"), ("assistant", "five"), ("user", "six"), ("assistant", ANSWER),
+    ]  # fmt: skip
+    assert shared.history("roles")[0].source == "tool"
 
 
 def test_images_pass_through_and_leave_a_mark_in_the_log(shared: Served, shared_model: ModelServer) -> None:
@@ -373,8 +347,8 @@ def test_a_conversation_without_a_name_is_known_by_how_it_began(shared: Served) 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("a\r\nSet-Cookie: stolen=1", marks=_SPLIT),
-        pytest.param("a\nb", marks=_SPLIT),
+        "a\r\nSet-Cookie: stolen=1",
+        "a\nb",
         "tab\tinside",
         "رحلة",
         "x" * 300,
@@ -452,7 +426,7 @@ def test_a_request_passes_through_when_memory_fails_and_says_so(
     "failure",
     [
         StoreUnavailable("disk_full", "The disk is full."),
-        pytest.param(RuntimeError("unforeseen"), marks=_UNFORESEEN),
+        RuntimeError("unforeseen"),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])

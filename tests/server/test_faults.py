@@ -46,22 +46,9 @@ FAILURES = {
     "wrong shape": Failure(Trouble.WRONG_SHAPE, "provider_bad_reply", 502, 502),
 }
 
-_WRONG_TASK = (
-    "a stream that stalls after its first piece is cut off without a word: the timeout in Endpoint.events is entered "
-    "by the task of the request and fires in it, while the pieces are read by another task of the response"
-)
-
 
 def _cases() -> list[Any]:
-    broken = {("hang inside", "stream"): _WRONG_TASK}
-    return [
-        pytest.param(
-            name, way, id=f"{name}-{way}",
-            marks=[pytest.mark.xfail(strict=True, reason=broken[name, way])] if (name, way) in broken else [],
-        )
-        for name in FAILURES
-        for way in WAYS
-    ]  # fmt: skip
+    return [pytest.param(name, way, id=f"{name}-{way}") for name in FAILURES for way in WAYS]
 
 
 @pytest.mark.parametrize(("name", "way"), _cases())
@@ -137,11 +124,6 @@ def test_an_answer_without_words_is_an_error_of_a_chat_and_passes_through_to_cli
 # Too much
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="answering.pieces takes a piece that crosses the limit into the answer but never tells it, and the answer "
-    "that was cut is not marked incomplete",
-)
 def test_an_answer_of_a_chat_that_is_too_long_is_cut_and_marked_and_told_as_it_is_stored(
     shared: Served, shared_model: ModelServer
 ) -> None:
@@ -153,9 +135,6 @@ def test_an_answer_of_a_chat_that_is_too_long_is_cut_and_marked_and_told_as_it_i
     assert stored.metadata["incomplete"] == "length"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an answer above the limit of a message is not stored at all by Completions.store, not even cut"
-)
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_answer_by_the_api_that_is_too_long_reaches_the_client_whole_and_is_stored_cut(
     stream: bool, shared: Served, shared_model: ModelServer
@@ -179,11 +158,6 @@ def test_a_model_that_never_ends_its_answer_does_not_fill_the_memory(shared: Ser
 # Statuses that are the caller's own
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a request that the model refuses with 400 comes back as 502 server_error, so clients blame the server and "
-    "send it again",
-)
 @pytest.mark.parametrize("status", [400, 404, 422])
 def test_a_request_that_the_model_refuses_is_the_callers_error(
     status: int, shared: Served, shared_model: ModelServer
@@ -195,11 +169,6 @@ def test_a_request_that_the_model_refuses_is_the_callers_error(
     assert reply.json()["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Upstream.complete gives a whole answer only `patience` (provider_timeout_seconds), not `longest` "
-    "(chat_timeout_seconds), so that answers of more than 30 s fail unless they are streamed",
-)
 def test_an_answer_at_once_may_take_as_long_as_one_that_is_streamed(db: str) -> None:
     def think(asked: Any) -> str:
         time.sleep(0.9)  # it is what the model takes, not a wait for anything
@@ -304,11 +273,6 @@ def test_after_five_failures_the_model_has_rest_and_is_found_again_by_itself(db:
         assert [one for role, one in served.said("trip") if role == "user"] == [f"question {n}" for n in range(9)]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Upstream.stream raises what it finds in a piece outside of Endpoint.events, so the breaker never hears of "
-    "errors, bad pieces and too long answers in a stream",
-)
 @pytest.mark.parametrize("trouble", [Trouble.ERROR_INSIDE, Trouble.NOT_JSON])
 def test_errors_inside_of_streams_count_as_failures_too(trouble: Trouble, db: str, model: ModelServer) -> None:
     with made(db, model, monotonic=Time()) as served:

@@ -134,11 +134,6 @@ def _history(folder: Path, conversation: str) -> list[Any]:
         return memory.history(conversation)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the address is told when it is bound, seconds before anybody listens there: who reads the line and "
-    "connects is refused",
-)
 def test_a_server_answers_from_the_moment_at_which_it_says_that_it_listens(start: Any) -> None:
     assert start(await_answer=False).answers()
 
@@ -198,7 +193,6 @@ def test_a_stop_that_lands_in_another_process_stops_the_answer_within_a_moment(
     assert dict(events_of(again))["done"]["message"]["content"] == ANSWER
 
 
-@pytest.mark.xfail(strict=True, reason="where nothing is stored, nobody looks whether another process was told to stop")
 def test_a_stop_that_lands_in_another_process_stops_an_answer_that_is_not_stored_too(
     pair: tuple[httpx.Client, httpx.Client], shared_model: ModelServer
 ) -> None:
@@ -277,11 +271,6 @@ def test_a_server_told_to_stop_ends_soon_and_keeps_what_was_written_of_an_answer
     assert "Go on." not in "".join(server.told)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="answers are stopped only after requests were cancelled: who listens is cut off without `done`, every stop "
-    "takes the whole grace, and uvicorn writes tracebacks, not as JSON, into the log",
-)
 def test_whoever_listens_is_told_that_the_server_stops_and_the_log_holds_no_crash(
     start: Any, model: ModelServer
 ) -> None:

@@ -9,6 +9,7 @@ metadata), so that the same list finds its way again the next time.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,6 @@ from recollect.core.drafts import to_json
 from recollect.core.models import JsonObject, Message
 
 FOLLOWS: Final = "follows"  # metadata: the id of the message that this one answers or comes after
-ROLES: Final = ("user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +115,16 @@ def _stored_key(message: Message) -> str:
 
 
 def _key(role: str, content: str, calls: Sequence[JsonObject] | None, call_id: str | None) -> str:
-    return to_json([role, content.strip(), list(calls or ()), call_id])
+    return to_json([role, content.strip(), [_call(call) for call in calls or ()], call_id])
+
+
+def _call(call: JsonObject) -> list[Any]:
+    """What makes a call the same one, however its arguments are written."""
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    given = function.get("arguments")
+    try:
+        arguments = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        arguments = given
+    return [call.get("id"), function.get("name"), json.dumps(arguments, sort_keys=True, default=str)]

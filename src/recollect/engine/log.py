@@ -121,6 +121,13 @@ class Log(Opened):
         await self._ready()
         return await self._store.history(self._principal, conversation, before=before, limit=limit)
 
+    async def find_message(self, conversation: str, message: str) -> Message | None:
+        """A message by its id, if it is stored."""
+        identity(conversation, "conversation")
+        identity(message, "id")
+        await self._ready()
+        return await self._store.find_message(self._principal, conversation, message)
+
     async def conversations(self) -> list[Conversation]:
         """The person's conversations, the latest first."""
         await self._ready()

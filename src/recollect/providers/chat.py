@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core.errors import RecollectError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import httpx
 
 LISTED: Final = 60.0  # seconds for which a list of models is believed
+ASK_AGAIN: Final = 5.0  # seconds until one that told none is asked again
 LIST_PATIENCE: Final = 3.0
 
 
@@ -48,7 +49,7 @@ class Upstream:
         self._endpoint = Endpoint(
             base_url,
             api_key,
-            timeout=Timeouts(attempt=patience, total=2 * patience),
+            timeout=Timeouts(attempt=longest, total=longest),
             retries=0,
             breaker=breaker,
             transport=transport,
@@ -73,28 +74,23 @@ class Upstream:
     async def stream(self, request: Mapping[str, Any]) -> AsyncGenerator[JsonObject, None]:
         """The answer in pieces."""
         ends = time.monotonic() + self._longest
-        events = self._endpoint.events("/chat/completions", {**request, "stream": True}, patience=self._patience)
-        async for data in events:
-            if time.monotonic() > ends:
-                raise AttemptFailed("provider_timeout", f"{self.host} did not finish within {self._longest:g} s.")
-            try:
-                piece = json.loads(data)
-            except (ValueError, RecursionError):
-                raise bad_reply(self.host, "a piece of it is not JSON") from None
-            if not isinstance(piece, dict):
-                raise bad_reply(self.host, "a piece of it is no object")
-            if member(piece, "error") is not None:
-                raise AttemptFailed("provider_error", f"{self.host} reported an error in the middle of its answer.")
-            yield piece
+        asked = {**request, "stream": True}
+        async with aclosing(self._endpoint.events("/chat/completions", asked, patience=self._patience)) as pieces:
+            async for piece in pieces:
+                if time.monotonic() > ends:
+                    raise AttemptFailed("provider_timeout", f"{self.host} did not finish within {self._longest:g} s.")
+                yield piece
 
     async def models(self) -> list[JsonObject]:
         """What it offers, as far as it says so: always its default, first."""
         now = time.monotonic()
-        if self._models is None or now - self._models[0] > LISTED:
-            self._models = (now, await self._listed())
+        if self._models is None or now > self._models[0]:
+            found, said = await self._listed()
+            self._models = (now + (LISTED if said else ASK_AGAIN), found)
         return self._models[1]
 
-    async def _listed(self) -> list[JsonObject]:
+    async def _listed(self) -> tuple[list[JsonObject], bool]:
+        """The models, and whether it was the provider who told them."""
         found: dict[str, JsonObject] = {self.default: {"id": self.default, "object": "model", "owned_by": self.host}}
         try:
             async with asyncio.timeout(LIST_PATIENCE):
@@ -105,7 +101,7 @@ class Upstream:
             name = member(one, "id")
             if isinstance(name, str) and name and len(name) <= 200:
                 found.setdefault(name, {"id": name, "object": "model", "owned_by": self.host})
-        return list(found.values())
+        return list(found.values()), data is not None
 
     async def close(self) -> None:
         await self._endpoint.close()

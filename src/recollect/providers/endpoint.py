@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -105,31 +105,47 @@ class Endpoint:
                     return await self._read(response, LARGEST_REPLY)
                 raise await self._refusal(response)
 
-    async def events(self, path: str, payload: Mapping[str, Any], *, patience: float) -> AsyncIterator[str]:
-        """The data of server-sent events, one by one. There is one attempt: who waits for an answer decides himself.
+    async def events(
+        self, path: str, payload: Mapping[str, Any], *, patience: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The objects in server-sent events, one by one. There is one attempt: who waits for an answer decides himself.
 
         Each event must be complete within `patience` seconds, however its bytes drip. Ends at `[DONE]`; a stream that
-        ends before it was cut off.
+        ends before it was cut off. No clock runs while the reader, which may be another task each time, has the word.
         """
         client = self._open_client()
+        request = client.build_request(
+            "POST", self._base_url + path, content=_encoded(payload), headers={"Accept": "text/event-stream"}
+        )
         with self._breaker.attempt(), self._translated(patience):
-            async with asyncio.timeout(patience) as deadline:
-                request = client.build_request(
-                    "POST", self._base_url + path, content=_encoded(payload), headers={"Accept": "text/event-stream"}
-                )
+            async with asyncio.timeout(patience):
                 response = await client.send(request, stream=True)
-                try:
-                    if not response.is_success:
-                        raise await self._refusal(response)
-                    async for data in _events(response, self.host):
-                        deadline.reschedule(None)  # whoever reads may take its time
-                        if data == "[DONE]":
-                            return
-                        yield data
-                        deadline.reschedule(asyncio.get_running_loop().time() + patience)
-                    raise AttemptFailed("provider_cut_off", f"{self.host} broke off in the middle of its answer.")
-                finally:
-                    await response.aclose()
+            try:
+                events = _events(response, self.host)
+                while True:
+                    async with asyncio.timeout(patience):
+                        if not response.is_success:
+                            raise await self._refusal(response)
+                        data = await anext(events, None)
+                    if data is None:
+                        raise AttemptFailed("provider_cut_off", f"{self.host} broke off in the middle of its answer.")
+                    if data == "[DONE]":
+                        return
+                    yield self._piece(data)
+            finally:
+                await response.aclose()
+
+    def _piece(self, data: str) -> dict[str, Any]:
+        """A piece of an answer. One that cannot be read counts against the provider."""
+        try:
+            piece = json.loads(data)
+        except (ValueError, RecursionError):
+            raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is not JSON.") from None
+        if not isinstance(piece, dict):
+            raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is no object.")
+        if piece.get("error") is not None:
+            raise AttemptFailed("provider_error", f"{self.host} reported an error in the middle of its answer.")
+        return piece
 
     @contextmanager
     def _translated(self, seconds: float) -> Iterator[None]:
@@ -172,7 +188,10 @@ class Endpoint:
                 "provider_unauthorized", f"{answered}: check the API key and what it may do.", retryable=False
             )
         return AttemptFailed(
-            "provider_rejected", f"{answered}: check the base URL, the model's name and the request.", retryable=False
+            "provider_rejected",
+            f"{answered}: check the base URL, the model's name and the request.",
+            retryable=False,
+            status=status,
         )
 
     async def _reason(self, response: httpx.Response) -> str:

@@ -65,11 +65,19 @@ REAL_TIMING: Final = Timing()
 
 
 class AttemptFailed(ProviderUnavailable):
-    """One attempt failed. `retry_after` is what the provider asked for, in seconds."""
+    """One attempt failed. `retry_after` is what the provider asked for, in seconds; `status` what it answered with."""
 
-    def __init__(self, code: str, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        retryable: bool = True,
+        retry_after: float | None = None,
+        status: int | None = None,
+    ) -> None:
         super().__init__(code, message, retryable=retryable)
-        self.retry_after = retry_after
+        self.retry_after, self.status = retry_after, status
 
 
 class CircuitBreaker:

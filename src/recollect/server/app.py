@@ -31,6 +31,7 @@ from recollect.server import (
 )
 from recollect.server.asking import Parts, answer
 from recollect.server.guard import LOOPBACK, Guard, Rules
+from recollect.server.signals import hurried_by_signals
 from recollect.server.telemetry import Figures
 from recollect.settings import Settings
 
@@ -87,7 +88,8 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     async def life(_: FastAPI) -> AsyncIterator[None]:
         async with memory:
             await memory.warm_up()
-            yield
+            with hurried_by_signals(parts.chats):
+                yield
             await parts.chats.close(DRAIN)
 
     app = FastAPI(
@@ -134,7 +136,7 @@ def _add_plain_routes(app: FastAPI, parts: Parts, figures: Figures) -> None:
         try:
             await parts.access.has_keys()
         except RecollectError as error:
-            return problems.response(503, error.code, "The database does not answer.", retryable=True)
+            return problems.of(error)
         return answer({"status": "ok", "version": app.version})
 
     @app.get("/metrics", response_class=Response, tags=["operation"], responses={200: {"content": {"text/plain": {}}}})

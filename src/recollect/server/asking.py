@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -49,8 +49,8 @@ class Asker:
         return self.parts.memory.of(OPERATOR, actor=self.grant.key)
 
 
-def _asker(scope: str) -> Callable[[Request], Asker]:
-    def asker(request: Request) -> Asker:
+def _asker(scope: str) -> Callable[[Request], Awaitable[Asker]]:
+    async def asker(request: Request) -> Asker:  # not a plain function, which would run in a thread
         grant: Grant = request.state.grant
         if scope not in grant.scopes:
             raise Denied("scope_needed", f"This key has not the scope {scope!r}.")
@@ -122,4 +122,4 @@ async def first_use(asker: Asker, key: str | None, *, route: str, body: Any) -> 
     first = await memory.store.serving.first_use(memory.principal, key, fingerprint, now=memory.clock.now())
     if first != fingerprint:
         raise Conflict("idempotency_key_reused", "This Idempotency-Key was used for another request.")
-    return "i-" + hashlib.sha256(f"{memory.principal.person}\n{key}".encode()).hexdigest()[:40]
+    return "i-" + hashlib.sha256(f"{memory.principal.person}\n{key}\n".encode() + fingerprint).hexdigest()[:40]

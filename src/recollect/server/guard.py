@@ -82,9 +82,18 @@ class Buckets:
 class Refused(HTTPException):
     """An HTTPException, because those pass through whatever reads a body."""
 
-    def __init__(self, status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: dict[str, str] | None = None,
+        *,
+        retryable: bool | None = None,
+    ) -> None:
         super().__init__(status, code)
-        self.response = problems.response(status, code, detail, headers=headers, retryable=status == 429)
+        again = status == 429 if retryable is None else retryable
+        self.response = problems.response(status, code, detail, headers=headers, retryable=again)
 
 
 class Guard:
@@ -183,7 +192,7 @@ class Guard:
         return [
             (b"access-control-allow-origin", origin.encode("latin-1", "replace")),
             (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-            (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-none-match"),
+            (b"access-control-allow-headers", _ALLOWED),
             (b"vary", b"Origin"),
         ]
 
@@ -191,19 +200,25 @@ class Guard:
 
     async def _grant(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
         """By key, by session, or, where there never was a key, as the one person of this machine."""
+        path, method = scope["path"], scope["method"]
+        if path == "/healthz":  # also when the database is down
+            return None
         try:
             if not await self._access.has_keys():
                 return Grant(Principal(self._rules.person), SCOPES, LOCAL)
-            if scope["path"] in OPEN:
-                return None
+            if path in OPEN:
+                return await self._session(scope, headers) if method not in (*SAFE, "POST") else None
             kind, _, token = headers.get("authorization", "").partition(" ")
             if token:
                 grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
             else:
                 grant = await self._session(scope, headers)
         except RecollectError as error:
-            refused = Refused(problems.status_of(error), error.code, error.message)
-            raise refused from error
+            if path == "/readyz":
+                return None
+            raise Refused(
+                problems.status_of(error), error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable
+            ) from error
         if grant is None:
             raise Refused(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant
@@ -241,6 +256,9 @@ class _Seen:
     key: str | None = None
 
 
+_ALLOWED: Final = (
+    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode"
+)
 _HARDENING: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),

@@ -16,7 +16,7 @@ from recollect.chatting import Mode
 from recollect.completing import Completion, Completions
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
-from recollect.server import problems
+from recollect.server import problems, streaming
 from recollect.server.asking import Asker, _asker, encoded
 
 NEEDS_WRITE: Final = Depends(_asker("write"))
@@ -27,7 +27,7 @@ REQUEST: Final[JsonObject] = {
     "type": "object",
     "required": ["messages"],
     "properties": {
-        "model": {"type": "string", "maxLength": 200},
+        "model": {"type": ["string", "null"], "maxLength": 200},
         "messages": {
             "type": "array",
             "minItems": 1,
@@ -38,15 +38,15 @@ REQUEST: Final[JsonObject] = {
                 "properties": {
                     "role": {"type": "string", "enum": list(_ROLES)},
                     "content": {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": _NESTED}]},
-                    "tool_calls": {"type": "array", "items": _NESTED},
-                    "tool_call_id": {"type": "string", "minLength": 1, "maxLength": 200},
-                    "name": {"type": "string", "maxLength": 200},
+                    "tool_calls": {"type": ["array", "null"], "items": _NESTED},
+                    "tool_call_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
+                    "name": {"type": ["string", "null"], "maxLength": 200},
                 },
             },
         },
-        "stream": {"type": "boolean"},
-        "user": {"type": "string"},
-        "metadata": {"type": "object"},
+        "stream": {"type": ["boolean", "null"]},
+        "user": {"type": ["string", "null"]},
+        "metadata": {"type": ["object", "null"]},
     },
 }
 _FORM: Final = {"type": "object", "required": ["error"], "properties": {"error": _NESTED}}
@@ -66,6 +66,8 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 async def complete(asker: Asker, body: bytes, *, conversation: str | None, mode: Mode) -> Response:
     try:
         request = parse(body)
+        if request.get("stream"):
+            streaming.check_room(asker)
         completions = asker.parts.completions
         made = await completions.prepare(asker.memory, request, conversation=conversation, mode=mode)
         if request.get("stream"):
@@ -90,9 +92,9 @@ def parse(body: bytes) -> JsonObject:
     for place, message in enumerate(messages):
         _check_message(place, message)
     for name, kind in (("model", str), ("stream", bool), ("user", str), ("metadata", dict)):
-        if name in request and not isinstance(request[name], kind):
+        if request.get(name) is not None and not isinstance(request[name], kind):
             raise InvalidInput(f"invalid_{name}", f"`{name}` is of another kind.")
-    if len(request.get("model", "")) > 200:
+    if len(request.get("model") or "") > 200:
         raise InvalidInput("invalid_model", "`model` has at most 200 characters.")
     return request
 
@@ -100,14 +102,14 @@ def parse(body: bytes) -> JsonObject:
 def _check_message(place: int, message: object) -> None:
     if not isinstance(message, dict) or message.get("role") not in _ROLES:
         raise InvalidInput("invalid_message", f"Message {place} has no role that is known.")
-    content, calls = message.get("content"), message.get("tool_calls", [])
+    content, calls = message.get("content"), message.get("tool_calls") or []
     parts = content if isinstance(content, list) else []
     if not (content is None or isinstance(content, str | list)) or not all(isinstance(one, dict) for one in parts):
         raise InvalidInput("invalid_message", f"The content of message {place} is text or a list of parts.")
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
         raise InvalidInput("invalid_message", f"`tool_calls` of message {place} is a list of objects.")
     for name in ("tool_call_id", "name"):
-        value = message.get(name, "-")
+        value = "-" if message.get(name) is None else message[name]
         if not isinstance(value, str) or len(value) > 200 or (not value and name == "tool_call_id"):
             raise InvalidInput("invalid_message", f"`{name}` of message {place} is text of at most 200 characters.")
 
@@ -152,12 +154,18 @@ def _headers(made: Completion) -> dict[str, str]:
 
 def refused(error: RecollectError) -> Response:
     status = problems.status_of(error)
-    status = 400 if status in (409, 422) else status
+    status = 400 if status in (409, 422) or _is_theirs(error) else status
     wait = getattr(error, "retry_after", None)
     headers = {"Retry-After": str(max(1, int(wait or 1)))} if status in (429, 503) else {}
     return Response(encoded(_error(error)), status, headers, "application/json")
 
 
+def _is_theirs(error: RecollectError) -> bool:
+    """Whether the model found fault with the request itself."""
+    return getattr(error, "status", None) in (400, 404, 413, 422)
+
+
 def _error(error: RecollectError) -> JsonObject:
-    kind = "invalid_request_error" if isinstance(error, InvalidInput | Denied) else "server_error"
+    is_request = isinstance(error, InvalidInput | Denied) or _is_theirs(error)
+    kind = "invalid_request_error" if is_request else "server_error"
     return {"error": {"message": error.message, "type": kind, "param": None, "code": error.code}}

@@ -19,6 +19,7 @@ from recollect.engine import AsyncMemory
 from recollect.server import telemetry, tracing
 from recollect.server.app import Options, make_app
 
+BACKLOG: Final = 2048
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
 
 
@@ -39,6 +40,7 @@ def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> No
     )
     telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
     socket = config.bind_socket()
+    socket.listen(BACKLOG)  # whoever comes before the first process is ready waits, and is not refused
     host = f"[{options.host}]" if ":" in options.host else options.host
     ready(f"http://{host}:{socket.getsockname()[1]}")
     if workers == 1:

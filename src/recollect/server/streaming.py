@@ -19,7 +19,8 @@ HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 def check_room(asker: Asker) -> None:
     """One person cannot take all the streams there are."""
     most = asker.request.app.state.rules_streams
-    if asker.parts.chats.running(asker.memory.principal.person) >= most:
+    person = asker.memory.principal.person
+    if asker.parts.chats.running(person) + asker.parts.completions.running(person) >= most:
         raise Refused(429, "too_many_streams", f"{most} answers are being written already.", {"Retry-After": "5"})
 
 

@@ -97,7 +97,8 @@ class Plain(logging.Formatter):
 def set_up_logs(*, lines: bool, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if lines else Plain())
-    root = logging.getLogger("recollect")
-    root.handlers[:] = [handler]
-    root.propagate = False
-    root.setLevel(level.upper())
+    for name, least in (("recollect", level.upper()), ("uvicorn", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(least)

@@ -128,6 +128,14 @@ class SqlStore:
         )
         return [to_message(row, conversation) for row in reversed(rows)]
 
+    async def find_message(self, principal: Principal, conversation: str, id: str) -> Message | None:
+        scope = {"person": principal.person, "conversation": conversation}
+        rows = await self._read(lambda tx: tx.all("find_messages", **scope, id=id))
+        if not rows:
+            return None
+        found = await self.history(principal, conversation, before=rows[0]["seq"] + 1, limit=1)
+        return next((message for message in found if message.id == id), None)
+
     async def page(self, principal: Principal, conversation: str, *, after: int, limit: int) -> list[Message]:
         """The next `limit` messages above `after`: for walking a long conversation."""
         rows = await self._said("page", person=principal.person, conversation=conversation, after=after, limit=limit)
