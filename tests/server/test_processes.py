@@ -20,7 +20,8 @@ import httpx
 import pytest
 
 import recollect
-from recollect import Memory
+from recollect import AsyncMemory, Memory
+from recollect.access import Access
 from recollect.testing import FakeEmbedder
 from serving import PATIENCE, events_of, eventually
 from upstream import ANSWER, ModelServer, Trouble
@@ -120,13 +121,19 @@ def pair(
 ) -> Iterator[tuple[httpx.Client, httpx.Client]]:
     """An operator at two servers on one file: what is asked of one can be asked of the other."""
     folder = tmp_path_factory.mktemp("pair")
+    token = asyncio.run(_first_key(folder))
     with ExitStack() as stack:
         servers = [stack.enter_context(Process(folder, shared_model)) for _ in range(2)]
         here, elsewhere = (stack.enter_context(server.client()) for server in servers)
-        made = here.post("/api/v1/keys", json={"person": "root", "scopes": ["read", "write", "admin"]}).json()
         for client in (here, elsewhere):
-            client.headers["Authorization"] = f"Bearer {made['token']}"
+            client.headers["Authorization"] = f"Bearer {token}"
         yield here, elsewhere
+
+
+async def _first_key(folder: Path) -> str:
+    async with AsyncMemory(folder / "recollect.db", worker=False, embedder=FakeEmbedder(8)) as memory:
+        made = await Access(memory.store, memory.clock).create_key("root", scopes=("read", "write", "admin"))
+        return made.token or ""
 
 
 def _history(folder: Path, conversation: str) -> list[Any]:

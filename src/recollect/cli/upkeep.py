@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -49,6 +51,7 @@ def doctor(call: Call) -> None:
 def worker(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="Do what is missing now, print it, and end.")] = False,
+    until_eof: Annotated[bool, typer.Option("--until-eof", help="End when the input does, too.")] = False,
 ) -> None:
     """Do everyone's derived work until stopped.
 
@@ -62,14 +65,14 @@ def worker(
             raise typer.Exit(Exit.DEGRADED)
         return
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    reason = asyncio.run(_work(call))
+    reason = asyncio.run(_work(call, until_eof=until_eof))
     if call.json:
         show_json({"stopped": reason})
     else:
         note(f"Stopped by {reason}.")
 
 
-async def _work(call: Call) -> str:
+async def _work(call: Call, *, until_eof: bool) -> str:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     reasons: list[str] = []
 
@@ -80,6 +83,14 @@ async def _work(call: Call) -> str:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, halt)
+
+    def listen() -> None:
+        sys.stdin.read()
+        reasons.append("the end of the input")
+        loop.call_soon_threadsafe(stop.set)
+
+    if until_eof:
+        threading.Thread(target=listen, name="recollect-eof", daemon=True).start()
     async with AsyncMemory(call.db, **call.principal, worker=False) as memory:
         note(f"Working on {call.shown_db} until stopped.")
         await memory.work_until(stop)

@@ -57,6 +57,12 @@ class Upkeep(Opened):
         if self._parts.embedder is None:
             await self._embedders.embed_question(self._embedders.current, "warm")
 
+    async def flush(self) -> None:
+        """Write what was noted while somebody waited: how recall fared, uses of profiles. The worker does it, too."""
+        await self._ready()
+        await self._metrics.flush()
+        await self._audit.flush()
+
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""
         await self._ready()

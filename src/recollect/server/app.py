@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -37,6 +38,7 @@ from recollect.settings import Settings
 
 SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
 DRAIN: Final = 1.0  # seconds that answers have to come to an end, and again to be stored
+NOTED: Final = 5.0  # seconds between writing metrics and uses of profiles
 ABOUT: Final = "Memory for any chat application: every message kept, the smallest prompt that holds what matters."
 
 
@@ -74,11 +76,12 @@ class Options:
     settings: str | None = None
     json_logs: bool = False
     log_level: str = "info"
+    works: bool = True  # whether derived work is done in this process
 
 
 def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     """The application on one database; `memory` is for tests, and closed with it all the same."""
-    memory = memory or AsyncMemory(options.db, person=options.person, settings=options.settings)
+    memory = memory or AsyncMemory(options.db, person=options.person, settings=options.settings, worker=options.works)
     start = memory.start_settings
     figures = Figures()
     access = Access(memory.store, memory.clock, secret=os.environ.get(SECRET_VARIABLE) or None)
@@ -88,8 +91,10 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     async def life(_: FastAPI) -> AsyncIterator[None]:
         async with memory:
             await memory.warm_up()
+            noting = asyncio.create_task(_note(memory))
             with hurried_by_signals(parts.chats):
                 yield
+            noting.cancel()
             await parts.chats.close(DRAIN)
 
     app = FastAPI(
@@ -107,6 +112,13 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     rules = rules_of(options, start)
     app.add_middleware(Guard, access=access, rules=rules, observe=figures.request)
     return app
+
+
+async def _note(memory: AsyncMemory) -> None:
+    """What is noted while somebody waits is written now and then, also where no worker does it."""
+    while True:
+        await asyncio.sleep(NOTED)
+        await memory.flush()
 
 
 def rules_of(options: Options, settings: Settings) -> Rules:

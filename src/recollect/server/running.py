@@ -7,6 +7,7 @@ import ipaddress
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,7 @@ from recollect.core.errors import InvalidInput
 from recollect.engine import AsyncMemory
 from recollect.server import telemetry, tracing
 from recollect.server.app import Options, make_app
+from recollect.server.working import WorkerBeside
 
 BACKLOG: Final = 2048
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
@@ -27,7 +29,7 @@ def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> No
     """Until it is told to stop."""
     asyncio.run(check(options))
     config = uvicorn.Config(
-        partial(_app, options),
+        partial(_app, replace(options, works=False)),
         factory=True,
         host=options.host,
         port=options.port,
@@ -43,12 +45,13 @@ def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> No
     socket.listen(BACKLOG)  # whoever comes before the first process is ready waits, and is not refused
     host = f"[{options.host}]" if ":" in options.host else options.host
     ready(f"http://{host}:{socket.getsockname()[1]}")
-    if workers == 1:
-        uvicorn.Server(config).run([socket])
-        return
-    with tempfile.TemporaryDirectory(prefix="recollect-figures-") as folder:
-        os.environ[telemetry.MULTIPLE] = folder
-        Multiprocess(config, sockets=[socket]).run()
+    with WorkerBeside(options.db, options.person, options.settings):
+        if workers == 1:
+            uvicorn.Server(config).run([socket])
+            return
+        with tempfile.TemporaryDirectory(prefix="recollect-figures-") as folder:
+            os.environ[telemetry.MULTIPLE] = folder
+            Multiprocess(config, sockets=[socket]).run()
 
 
 def _app(options: Options) -> FastAPI:
