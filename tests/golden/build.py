@@ -1,6 +1,6 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 5
+    python tests/golden/build.py 6
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
@@ -197,6 +197,36 @@ def topic_rows() -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
+def people_rows() -> dict[str, list[dict[str, Any]]]:
+    """Tables of schema 6."""
+    body = '{"coding_style":"functional","languages":["Python"],"notes":"ملاحظات"}'
+    return {
+        "profiles": [{"person": "سارة", "body": body, "updated_at": START}],
+        "consents": [{"person": "سارة", "granted": 1, "at": START}],
+        "audit": [
+            {
+                "key": 1, "at": START, "person": "سارة", "actor": "library", "action": "profile_used",
+                "conversation_key": 2, "details": '{"tokens":12}',
+            },
+        ],
+        "api_keys": [
+            {
+                "id": "00112233445566ff", "hash": bytes(range(32)), "label": "laptop", "person": "سارة",
+                "department": "water", "ministry": None, "clearances": '["secrets"]', "scopes": '["read","write"]',
+                "created_at": START, "expires_at": START + DAY, "revoked_at": None,
+            },
+        ],
+        "sessions": [
+            {
+                "hash": bytes(range(32, 64)), "key_id": "00112233445566ff", "created_at": START,
+                "expires_at": START + DAY,
+            },
+        ],
+        "requests": [{"person": "سارة", "id": "once", "fingerprint": bytes(32), "at": START}],
+        "stops": [{"person": "سارة", "conversation": "تقرير", "at": START}],
+    }  # fmt: skip
+
+
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
@@ -209,7 +239,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
     ]  # fmt: skip
     stored = [{name: value for name, value in one.items() if name != "content"} for one in messages()]
     found = {"conversations": described, "messages": stored} | work_rows() | recall_rows() | brief_rows()
-    return found | topic_rows()
+    return found | topic_rows() | people_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:
@@ -232,7 +262,7 @@ def build_sqlite(version: int, target: Path) -> None:
 
 def build_postgres(target: Path) -> None:
     lines = []
-    numbered = ("conversations", "messages", "embedders", "recalls", "dictionaries", "blocks", "topics")
+    numbered = ("conversations", "messages", "embedders", "recalls", "dictionaries", "blocks", "topics", "audit")
     for table, rows in tables().items():
         forced = " OVERRIDING SYSTEM VALUE" if table in numbered else ""
         for row in rows:

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -247,3 +248,20 @@ def test_a_key_that_makes_no_sense_is_not_made(with_access: With[Any]) -> None:
         assert not await access.has_keys()
 
     with_access(act)
+
+
+def test_keys_survive_a_backup_and_its_restore_on_either_database(location: str, tmp_path: Path) -> None:
+    """What hashes are keyed with travels with them; sessions do not."""
+
+    async def act() -> None:
+        async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as memory:
+            token = (await Access(memory.store, memory.clock).create_key("sara")).token or ""
+            await memory.backup(tmp_path / "copy.db")
+            later = await Access(memory.store, memory.clock).create_key("omar")
+            await memory.restore(tmp_path / "copy.db")
+            access = Access(memory.store, memory.clock)
+            grant = await access.verify(token)
+            assert grant is not None and grant.principal.person == "sara"
+            assert await access.verify(later.token or "") is None
+
+    asyncio.run(act())

@@ -980,8 +980,18 @@ INSERT INTO settings (person, name, value, changed_at) VALUES ('', :name, :value
 ON CONFLICT (person, name) DO NOTHING;
 
 -- name: insert_key
-INSERT INTO api_keys (id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at)
-VALUES (:id, :hash, :label, :person, :department, :ministry, :clearances, :scopes, :created_at, :expires_at);
+INSERT INTO api_keys
+    (id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at)
+VALUES (:id, :hash, :label, :person, :department, :ministry, :clearances, :scopes, :created_at, :expires_at, :revoked_at);
+
+-- name: every_whole_key
+-- system: a backup holds all keys, by their hashes
+SELECT id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
+FROM api_keys ORDER BY id;
+
+-- name: delete_every_key
+-- system: a restore replaces all keys, and ends all sessions
+DELETE FROM api_keys;
 
 -- name: every_key
 -- system: the operator sees all keys, without what they are

@@ -27,6 +27,8 @@ def copy_log(source: Transaction, target: Transaction) -> None:
     for setting in source.all("every_setting"):
         target.run("put_setting", **setting)
     _copy_profiles(source, target)
+    target.run("delete_every_key")
+    target.many("insert_key", source.all("every_whole_key"))  # what their hashes are keyed with came with the settings
     after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE):
         for row in rows:
