@@ -191,6 +191,15 @@ class Load:
             connection.close()
         return left
 
+    async def caught_up(self, patience: float) -> tuple[int, int, float]:
+        """Wait until everything is indexed: what was missing, what still is, and the seconds it took."""
+        total, began = await self.missing(), time.perf_counter()
+        left = total
+        while left and time.perf_counter() - began < patience:
+            await asyncio.sleep(1)
+            left = await self.missing()
+        return total, left, time.perf_counter() - began
+
 
 async def keys(db: Path) -> list[str]:
     async with AsyncMemory(db, worker=False) as memory:
@@ -244,12 +253,7 @@ async def run(given: argparse.Namespace, console: Console, db: Path, texts: data
             bar=f"≥ {ADDS_BAR}, goal {ADDS_GOAL:,}",
             met=adds.rate >= ADDS_BAR,
         )
-        left, began = await load.missing(), time.perf_counter()
-        total = left
-        while left and time.perf_counter() - began < given.patience:
-            await asyncio.sleep(2)
-            left = await load.missing()
-        took = time.perf_counter() - began
+        total, left, took = await load.caught_up(given.patience)
         report.add(
             "  its index, afterwards",
             f"{(total - left) / max(took, 0.1):.0f}",
@@ -277,8 +281,7 @@ async def with_streams(load: Load, tokens: Sequence[str], given: argparse.Namesp
                 for place, one in enumerate(streams[start : start + 50])
             )
         )
-    while await load.missing():  # they are idle when what was asked is indexed
-        await asyncio.sleep(1)
+    await load.caught_up(given.patience)  # they are idle when what was asked is indexed
     during = await at_once(CALLERS, time.perf_counter() + given.seconds / 2, load.read, load.connection)
     for one in streams:
         one.close()
