@@ -40,7 +40,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 
 serve: $(VENV)/ready
 	@mkdir -p build
-	@PATH="$(CURDIR)/$(BIN):$$PATH" RECOLLECT_DB="$${RECOLLECT_DB:-build/recollect.db}" $(BIN)/recollect serve $(ARGS)
+	@RECOLLECT_DB="$${RECOLLECT_DB:-build/recollect.db}" $(BIN)/recollect serve $(ARGS)
 
 demo: $(VENV)/ready
 	@mkdir -p build

@@ -228,7 +228,7 @@ def test_the_demo_shows_itself_and_a_second_time_adds_nothing(
     monkeypatch.setenv("RECOLLECT_DB", str(tmp_path / "mine.db"))
     shown = run("demo", at="")
     assert "peanuts" in shown.stdout
-    steps = re.findall(r"^  \S+ (\w+) .*--db recollect-demo.db$", shown.stderr, re.MULTILINE)
+    steps = re.findall(r"^  \S+ (?:-m recollect )?(\w+) .*--db recollect-demo.db$", shown.stderr, re.MULTILINE)
     assert steps == ["recall", "context", "history", "add", "doctor"]
     assert [path.name for path in tmp_path.glob("*.db")] == ["recollect-demo.db"]
     again = as_json(run("demo", "--json", at=""))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -285,3 +287,37 @@ def test_whoever_listens_is_told_that_the_server_stops_and_the_log_holds_no_cras
     answering = Answering(server, model, "chat")
     assert "event: done" in answering.heard
     assert "Traceback" not in "".join(server.told)
+
+
+def test_what_the_server_says_one_could_try_works_as_it_is_printed(start: Any, tmp_path: Path) -> None:
+    server = start()
+    curl, client, chat = eventually(lambda: _tries(server.told))
+    said = _shell(curl, tmp_path) if shutil.which("curl") else _as_curl(curl)
+    assert "event: sources" in said and "event: done" in said
+    assert ANSWER in said or "allergic" in said
+    assert "allergic to peanuts" in _shell(client, tmp_path)  # model="recollect": it quotes what it remembers
+    assert ANSWER in _shell(chat, tmp_path, "What can I not eat?\n")
+
+
+def _tries(told: list[str]) -> list[str]:
+    """The lines to try, when all of them are there."""
+    text = "".join(told)
+    _, _, rest = text.partition("in another terminal:\n")
+    lines = [line.strip() for line in rest.split("\n") if line.startswith("  ")]
+    return lines if "The API:" in rest else []
+
+
+def _shell(line: str, folder: Path, said: str = "") -> str:
+    """As somebody would type it."""
+    quiet = {"RECOLLECT_DB": str(folder / "other.db"), "PYTHONWARNINGS": "ignore"}
+    environment = os.environ | quiet
+    ran = subprocess.run(["sh", "-c", line], cwd=folder, input=said, capture_output=True, text=True, env=environment)
+    assert ran.returncode in (0, 5), ran.stderr  # 5: vectors are a moment behind
+    return ran.stdout
+
+
+def _as_curl(line: str) -> str:
+    """The same request, where there is no curl."""
+    words = shlex.split(line)
+    body = words[words.index("-d") + 1]
+    return httpx.post(words[2], content=body, headers={"Content-Type": "application/json"}, timeout=60).text

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
-import sys
 from importlib import resources
 from typing import Final
 
 from recollect.cli.display import counted, note, out, show_json, show_messages
 from recollect.cli.log import find_conversation, show_conversations, show_stats
-from recollect.cli.options import DEFAULT_DATABASE, Call
+from recollect.cli.options import DEFAULT_DATABASE, Call, this_program
 from recollect.cli.recall import show_hits
 from recollect.cli.work import catch_up
 from recollect.core import times
@@ -50,7 +47,7 @@ def demo(call: Call) -> None:
 def _next_steps(call: Call) -> list[str]:
     where = "" if call.db == DEFAULT_DATABASE else f" --db {shlex.quote(call.shown_db)}"
     who = "" if call.person == "local" else f" --person {shlex.quote(call.person)}"
-    program = "recollect" if shutil.which("recollect") else os.path.relpath(sys.argv[0])
+    program = this_program()
     return [
         f'{program} recall "When do they fly home?" --limit 3 --why{where}{who}',
         f'{program} context {_CONVERSATION} "Plan dinner for tonight." --budget 400{where}{who}',

@@ -7,6 +7,8 @@ import inspect
 import json as json_module
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +78,21 @@ class Call:
     @property
     def shown_db(self) -> str:
         return without_password(self.db)
+
+
+def typed(name: str, path: str) -> str:
+    """How a program is called in another terminal: by its name if that finds this one, else by its path."""
+    found = shutil.which(name)
+    if found is not None and Path(path).exists() and Path(found).samefile(path):
+        return name
+    return shlex.quote(os.path.relpath(path))
+
+
+def this_program() -> str:
+    """How this program is called again."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{typed('python', sys.executable)} -m recollect"
+    return typed("recollect", sys.argv[0])
 
 
 def without_password(location: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from importlib.util import find_spec
+from typing import Annotated, TypeVar
 
 import typer
 
 from recollect.cli.display import note, show_json, show_table
-from recollect.cli.options import Call
+from recollect.cli.options import Call, this_program, typed
 from recollect.core.errors import InvalidInput
 from recollect.engine import AsyncMemory
 
@@ -34,25 +36,27 @@ def serve(
     if log_level not in ("debug", "info", "warning", "error"):
         raise InvalidInput("invalid_log_level", "--log-level is debug, info, warning or error.")
     options = Options(call.db, host, port, call.person, call.preset, json_logs, log_level)
-    run(options, workers=workers, ready=lambda address: _tell(address, call))
+    run(options, workers=workers, ready=lambda address, *, keys: _tell(address, call, keys=keys))
 
 
-def _tell(address: str, call: Call) -> None:
+def _tell(address: str, call: Call, *, keys: bool) -> None:
+    """What to try, each line as it can be typed."""
+    program, python = this_program(), typed("python", sys.executable)
+    key = "rk_…" if keys else "none"
+    shown = f" -H 'Authorization: Bearer {key}'" if keys else ""
+    chat = f"{address}/api/v1/conversations/trip/chat"
+    asked = '[{"role": "user", "content": "What can I not eat?"}]'
+    client = f'OpenAI(base_url="{address}/v1", api_key="{key}").chat.completions'
+    answer = f'{client}.create(model="recollect", messages={asked}).choices[0].message.content'
     note(f"Recollect listens on {address} · database {call.shown_db} · Ctrl-C stops it")
-    note("")
-    note("Try, in another terminal:")
-    note(
-        f"  curl -sN {address}/api/v1/conversations/trip/chat -H 'Content-Type: application/json' \\\n"
-        """    -d '{"content": "I am allergic to peanuts."}'"""
-    )
-    note(
-        f'  python -c \'from openai import OpenAI; print(OpenAI(base_url="{address}/v1", api_key="none")'
-        """.chat.completions.create(model="recollect", messages=[{"role": "user", "content": "What can I not eat?"}])"""
-        ".choices[0].message.content)'"
-    )
-    note(f"  recollect chat trip --server {address}")
-    note("")
-    note(f"The API: {address}/api/docs")
+    note("\nTry, in another terminal:")
+    said = """-d '{"content": "I am allergic to peanuts."}'"""
+    note(f"  curl -sN {chat}{shown} -H 'Content-Type: application/json' {said}")
+    note(f"  {python} -c 'from openai import OpenAI; print({answer})'")
+    note(f"  {program} chat trip --server {address}{' --key rk_…' if keys else ''}")
+    if find_spec("openai") is None:
+        note("  (the second one needs: pip install openai)")
+    note(f"\nThe API: {address}/api/docs\n")
 
 
 def keys(
@@ -108,6 +112,3 @@ def _with(call: Call, act: Callable[[AsyncMemory], Awaitable[T]]) -> T:
             return await act(memory)
 
     return asyncio.run(run())
-
-
-__all__: list[Any] = ["keys", "serve"]

@@ -6,10 +6,9 @@ import asyncio
 import ipaddress
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import uvicorn
 from fastapi import FastAPI
@@ -25,9 +24,13 @@ BACKLOG: Final = 2048
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
 
 
-def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> None:
+class Ready(Protocol):
+    def __call__(self, address: str, *, keys: bool) -> None: ...
+
+
+def serve(options: Options, *, workers: int, ready: Ready) -> None:
     """Until it is told to stop."""
-    asyncio.run(check(options))
+    keys = asyncio.run(check(options))
     config = uvicorn.Config(
         partial(_app, replace(options, works=False)),
         factory=True,
@@ -44,7 +47,7 @@ def serve(options: Options, *, workers: int, ready: Callable[[str], None]) -> No
     socket = config.bind_socket()
     socket.listen(BACKLOG)  # whoever comes before the first process is ready waits, and is not refused
     host = f"[{options.host}]" if ":" in options.host else options.host
-    ready(f"http://{host}:{socket.getsockname()[1]}")
+    ready(f"http://{host}:{socket.getsockname()[1]}", keys=keys)
     with WorkerBeside(options.db, options.person, options.settings):
         if workers == 1:
             uvicorn.Server(config).run([socket])
@@ -60,8 +63,11 @@ def _app(options: Options) -> FastAPI:
     return make_app(options)
 
 
-async def check(options: Options) -> None:
-    """Opens the database once, so that what is wrong with it is told at once; and nobody is let in by mistake."""
+async def check(options: Options) -> bool:
+    """Opens the database once, so that what is wrong with it is told at once; and nobody is let in by mistake.
+
+    Returns whether there are keys.
+    """
     async with AsyncMemory(options.db, person=options.person, settings=options.settings, worker=False) as memory:
         has_keys = await memory.store.serving.has_keys()
     if not is_loopback(options.host) and not has_keys:
@@ -69,6 +75,7 @@ async def check(options: Options) -> None:
             "keys_needed",
             f"{options.host} can be reached by others, and there are no keys. Make one: recollect keys create PERSON",
         )
+    return has_keys
 
 
 def is_loopback(host: str) -> bool:
