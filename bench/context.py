@@ -57,6 +57,10 @@ class Spent:
         """Milliseconds of processor time for one."""
         return self.cpu / len(self.each) * 1000
 
+    def add(self, other: Spent) -> None:
+        self.each += other.each
+        self.seconds, self.cpu = self.seconds + other.seconds, self.cpu + other.cpu
+
     def cells(self) -> tuple[str, ...]:
         spread = " / ".join(f"{percentile(self.each, share) * 1000:.1f}" for share in (0.5, 0.95, 0.99))
         return f"{self.rate:.0f}", spread, f"{self.busy:.1f}"

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -212,65 +212,52 @@ async def run(given: argparse.Namespace, console: Console, db: Path, texts: data
     questions = [f"{text} ({place})" for place, text in enumerate(texts.questions(4000))]
     silent = Silent()
     server = Server(db, given.workers, await silent.start())
+    title = f"the server, {given.messages:,} messages, {given.workers} processes"
+    report = Report(title, "calls/s", "p50 / p95 / p99 ms", "of the limit", "CPU of the load")
     try:
         await server.ready()
-        load, report = Load(server, tokens, questions), Report(
-            f"the server, {given.messages:,} messages, {given.workers} processes", "calls/s", "p50 / p95 / p99 ms",
-            "of the limit", "CPU of the load",
-        )  # fmt: skip
-        cold = Spent()
-        while len(cold.each) < 4 * given.workers * PEOPLE * TALKS:  # every process reads every conversation
-            some = await at_once(CALLERS, time.perf_counter() + 1, load.context, load.connection)
-            cold.each += some.each
-            cold.seconds += some.seconds
-        report.add("context, right after the start", *cold.cells()[:2])
-        alone, model = {count: Spent() for count in ALONE}, MiniLM()
-        contexts = Spent()
-        for _ in range(3):  # in turn, so that both see the same noise
-            for count in ALONE:
-                await asyncio.to_thread(embed, count, list(islice(iter(questions), 100)), model, alone[count])
-            some = await at_once(CALLERS, time.perf_counter() + given.seconds / 3, load.context, load.connection)
-            contexts.each += some.each
-            contexts.seconds, contexts.cpu = contexts.seconds + some.seconds, contexts.cpu + some.cpu
-        limit = max(spent.rate for spent in alone.values())
-        for count, spent in alone.items():
-            report.add(f"the embedder alone, {count} at once", *spent.cells()[:2])
-        share = contexts.rate / limit
-        report.add(
-            "context",
-            *contexts.cells()[:2],
-            f"{share:.0%}",
-            _share(contexts),
-            bar=f"≥ {BAR:.0%}, goal {GOAL:.0%}",
-            met=share >= BAR,
-        )
-        adds = await at_once(WRITERS, time.perf_counter() + given.seconds, load.add, load.connection)
-        report.add(
-            "add, in a burst",
-            *adds.cells()[:2],
-            "",
-            _share(adds),
-            bar=f"≥ {ADDS_BAR}, goal {ADDS_GOAL:,}",
-            met=adds.rate >= ADDS_BAR,
-        )
-        total, left, took = await load.caught_up(given.patience)
-        report.add(
-            "  its index, afterwards",
-            f"{(total - left) / max(took, 0.1):.0f}",
-            f"{total:,} behind, {left:,} after {took:.0f} s",
-            met=left == 0,
-            bar="catches up by itself",
-        )
-        missed = await with_streams(load, tokens, given, report)
+        load = Load(server, tokens, questions)
+        await prompts(load, questions, given, report)
+        await burst(load, given, report)
+        await with_streams(load, tokens, given, report)
     finally:
         took = await asyncio.to_thread(server.stop)
         await silent.stop()
     report.add("SIGTERM", "", f"{took:.1f} s", bar="≤ 10 s", met=took <= 10)
     report.show(console)
-    return [*report.missed, *missed]
+    return report.missed
 
 
-async def with_streams(load: Load, tokens: Sequence[str], given: argparse.Namespace, report: Report) -> list[str]:
+async def prompts(load: Load, questions: Sequence[str], given: argparse.Namespace, report: Report) -> None:
+    """Contexts and the embedder alone, in turn, so that both see the same noise; before that every process reads every
+    conversation."""
+    cold, contexts = Spent(), Spent()
+    while len(cold.each) < 4 * given.workers * PEOPLE * TALKS:
+        cold.add(await at_once(CALLERS, time.perf_counter() + 1, load.context, load.connection))
+    alone, model = {count: Spent() for count in ALONE}, MiniLM()
+    for _ in range(3):
+        for count in ALONE:
+            await asyncio.to_thread(embed, count, list(questions[:100]), model, alone[count])
+        contexts.add(await at_once(CALLERS, time.perf_counter() + given.seconds / 3, load.context, load.connection))
+    share = contexts.rate / max(spent.rate for spent in alone.values())
+    bar = f"≥ {BAR:.0%}, goal {GOAL:.0%}"
+    for count, spent in alone.items():
+        report.add(f"the embedder alone, {count} at once", *spent.cells()[:2])
+    report.add("context, right after the start", *cold.cells()[:2])
+    report.add("context", *contexts.cells()[:2], f"{share:.0%}", _share(contexts), bar=bar, met=share >= BAR)
+
+
+async def burst(load: Load, given: argparse.Namespace, report: Report) -> None:
+    """Messages as fast as they go, then how the index catches up by itself."""
+    adds = await at_once(WRITERS, time.perf_counter() + given.seconds, load.add, load.connection)
+    bar = f"≥ {ADDS_BAR}, goal {ADDS_GOAL:,}"
+    report.add("add, in a burst", *adds.cells()[:2], "", _share(adds), bar=bar, met=adds.rate >= ADDS_BAR)
+    total, left, took = await load.caught_up(given.patience)
+    rate, told = f"{(total - left) / max(took, 0.1):.0f}", f"{total:,} behind, {left:,} after {took:.0f} s"
+    report.add("  its index, afterwards", rate, told, bar="catches up by itself", met=left == 0)
+
+
+async def with_streams(load: Load, tokens: Sequence[str], given: argparse.Namespace, report: Report) -> None:
     """Reads alone and beside open streams, in turn."""
     before = await at_once(CALLERS, time.perf_counter() + given.seconds / 2, load.read, load.connection)
     streams = [Connection(load._server.port, load._headers(tokens[n % PEOPLE])) for n in range(given.streams)]
@@ -295,7 +282,6 @@ async def with_streams(load: Load, tokens: Sequence[str], given: argparse.Namesp
         bar=f"p50 ≤ {SLOWER}×: {slower:.2f}×",
         met=slower <= SLOWER,
     )
-    return []
 
 
 def _share(spent: Spent) -> str:

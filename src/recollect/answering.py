@@ -17,6 +17,7 @@ from recollect.core.models import Context, JsonObject
 from recollect.engine import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.tokenizer import count_tokens_for_messages
+from recollect.unexpected import log_unexpected
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +63,8 @@ async def prompt_from_memory(memory: AsyncMemory, conversation: str, question: s
             raise
         log.warning("a chat goes on without memory: %s", error.code)
         return _without(question, options.get("system_prompt"), began)
-    except Exception:
-        log.exception("a chat goes on without memory")
+    except Exception as error:  # noqa: BLE001 - a chat goes on without memory
+        log_unexpected(log, "the context of a chat", error)
         return _without(question, options.get("system_prompt"), began)
     return Prompt(
         [dict(message) for message in context.messages],

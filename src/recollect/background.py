@@ -17,7 +17,7 @@ from recollect.audit import AuditLog
 from recollect.chores import CountTokens, FinishErasures, FreeLeases, IndexWords, TidyStore
 from recollect.compose import Parts
 from recollect.compressing import Compressing, Writer, active
-from recollect.core.models import Done
+from recollect.core.models import OPERATOR, Done
 from recollect.core.protocols import Tokenizer
 from recollect.current_settings import CurrentSettings, SettingsBook
 from recollect.embedding import EmbedMessages
@@ -47,7 +47,7 @@ class Background:
     ) -> None:
         """How the workers themselves go about it is as in `settings`; each person's work follows that person's own."""
         store, clock = parts.store, parts.clock
-        self._settings = settings
+        self._settings, self._book = settings, book
         holder = new_holder(clock.now())
 
         def lease() -> timedelta:
@@ -113,7 +113,11 @@ class Background:
                 group.create_task(self._run(worker))
 
     async def _run(self, worker: Worker) -> None:
-        await worker.run(lambda: self._settings.now.worker_poll_seconds, before=self._settings.refresh)
+        await worker.run(lambda: self._settings.now.worker_poll_seconds, before=self._look)
+
+    async def _look(self) -> None:
+        await self._settings.refresh()
+        await self._book.prepare(OPERATOR)
 
     async def drain(self, timeout: float | None = None, *, briefs: bool = True) -> Done:
         """All that is missing, by both workers side by side; then what the one had to leave to the other."""

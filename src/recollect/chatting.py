@@ -23,8 +23,9 @@ from recollect.core.answers import Answer
 from recollect.core.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.core.merging import FOLLOWS
 from recollect.core.models import JsonObject, Message, Record
-from recollect.core.text import identity
+from recollect.core.text import digest, identity
 from recollect.engine import AsyncMemory
+from recollect.unexpected import log_unexpected
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +85,9 @@ class Run:
 
     def __init__(self, began: datetime, id: str | None = None) -> None:
         self.began, self.id = began, id  # the id of the question, if the caller gave it
-        self.stopped = self.begun = False
-        self.task: asyncio.Task[None] | None = None
+        self.stopped = False
+        self.task: asyncio.Task[None] | None = None  # all of it,
+        self.writing: asyncio.Task[None] | None = None  # and the part that can be stopped
         self._events: list[Event] = []
         self._news = asyncio.Event()
         self._ended = False
@@ -122,10 +124,11 @@ class Run:
 
     def stop(self) -> None:
         """What was written so far is kept."""
-        if not self.stopped and self.task is not None and not self.task.done():
-            self.stopped = True
-            if self.begun:  # a task that is cancelled before would end without a word
-                self.task.cancel()
+        if self._ended or (self.writing is not None and self.writing.done()):
+            return  # it is being stored, and told
+        self.stopped = True
+        if self.writing is not None:
+            self.writing.cancel()
 
 
 class Chats:
@@ -178,8 +181,7 @@ class Chats:
         runs = list(self._running.get((memory.principal.person, conversation), ()))
         for run in runs:
             run.stop()
-        if not runs:
-            await memory.store.serving.stop(memory.principal, conversation, now=memory.clock.now())
+        await memory.store.serving.stop(memory.principal, digest(conversation), now=memory.clock.now())
         return len(runs)
 
     async def close(self, patience: float) -> None:
@@ -211,7 +213,7 @@ class Chats:
             writing.question, writing.text = asked[-1], asked[-1].content
             return None if ask.id is None else await memory.find_message(ask.conversation, answer_id(ask.id))
         fields = {"role": "user", "content": ask.content, "id": ask.id}
-        (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
+        (stored,) = await memory.put(ask.conversation, [fields])
         writing.question = stored.message
         if stored.created:
             return None
@@ -222,18 +224,18 @@ class Chats:
     # The answer
 
     async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
-        run.begun = True
         try:
+            run.writing = asyncio.create_task(self._answer(run, memory, ask, writing))
+            if run.stopped:
+                run.writing.cancel()
             try:
-                if not run.stopped:
-                    await self._answer(run, memory, ask, writing)
+                await run.writing
             except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if not run.stopped or task is None:
+                if not run.stopped:
+                    run.writing.cancel()
                     raise
-                task.uncancel()
             except Exception as error:  # noqa: BLE001 - the border of a task: it is told to who listens
-                writing.error = _known(error, "an answer failed")
+                writing.error = _known(error, "an answer")
             await self._finish(run, memory, ask, writing)
         finally:
             run.end()
@@ -289,9 +291,12 @@ class Chats:
         while self._running:
             await asyncio.sleep(LOOK)
             with suppress(RecollectError):
-                for person, conversation, at in await self._memory.store.serving.stops(since=since):
-                    for run in self._running.get((person, conversation), ()):
-                        if run.began <= at:
+                stops = await self._memory.store.serving.stops(since=since)
+                wanted = {(person, name): at for person, name, at in stops}
+                for (person, conversation), runs in list(self._running.items()) if wanted else ():
+                    at = wanted.get((person, digest(conversation)))
+                    for run in list(runs):
+                        if at is not None and run.began <= at:
                             run.stop()
 
     async def _finish(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
@@ -304,7 +309,7 @@ class Chats:
             try:
                 message = await self._store(memory, ask, writing, content, stopped=run.stopped)
             except Exception as failure:  # noqa: BLE001 - as above
-                error = error or _known(failure, "an answer cannot be stored")
+                error = error or _known(failure, "storing an answer")
         if error is not None:
             run.tell("error", _problem(error))
         done = {
@@ -333,7 +338,7 @@ class Chats:
             "role": "assistant", "content": content, "id": None if asked is None else answer_id(asked),
             "model_variant": writing.answer.model or writing.model, "metadata": told,
         }  # fmt: skip
-        (stored,) = await asyncio.wrap_future(memory.submit(ask.conversation, [fields]))
+        (stored,) = await memory.put(ask.conversation, [fields])
         return stored.message
 
 
@@ -366,7 +371,7 @@ def _known(error: Exception, what: str) -> RecollectError:
     """Ours as they are; of others only that there was one."""
     if isinstance(error, RecollectError):
         return error
-    log.exception(what)
+    log_unexpected(log, what, error)
     return RecollectError("unexpected", "Something unexpected failed; the log says where.")
 
 

@@ -98,7 +98,7 @@ class FreeLeases:
 
 
 class TidyStore:
-    """Keeps the write-ahead log short, now and then."""
+    """Keeps the write-ahead log short, and forgets what is over of sessions and requests, now and then."""
 
     name = "tidied"
 
@@ -112,4 +112,5 @@ class TidyStore:
         if self._last is None or abs(now - self._last) >= TIDY_EVERY:
             self._last = now
             await self._store.tidy()
+            await self._store.serving.tidy(now=now)
         return 0

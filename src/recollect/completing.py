@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from recollect import answering
 from recollect.chatting import Mode
 from recollect.core import assistant, merging
 from recollect.core.answers import Answer
-from recollect.core.drafts import CONTENT_LIMIT
+from recollect.core.drafts import within_limit
 from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.text import storable
@@ -29,11 +29,13 @@ from recollect.engine import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.tokenizer import count_tokens_for_messages
 from recollect.recall.fence import OPEN
+from recollect.unexpected import log_unexpected
 
 log = logging.getLogger(__name__)
 
 INSTRUCTIONS: Final = ("system", "developer")
 NAME_LIMIT: Final = 200
+LOOK: Final = 0.05  # seconds
 
 
 @dataclass(slots=True)
@@ -60,10 +62,18 @@ class Completions:
     def __init__(self, upstream: Upstream | None) -> None:
         self._upstream = upstream
         self._streams: Counter[str] = Counter()
+        self._storing: set[asyncio.Task[None]] = set()
 
     def running(self, person: str) -> int:
         """How many answers are being streamed to somebody."""
         return self._streams[person]
+
+    async def close(self, patience: float) -> None:
+        """Wait until what was streamed is stored; streams that go on have been told to end by whoever closes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._streams or self._storing:  # noqa: ASYNC110 - they tell nobody
+                    await asyncio.sleep(LOOK)
 
     def is_built_in(self, completion: Completion) -> bool:
         return answering.is_built_in(self._upstream, completion.model)
@@ -90,8 +100,8 @@ class Completions:
         except RecollectError as error:
             log.warning("a completion passes through without memory: %s", error.code)
             made.degraded.append("memory")
-        except Exception:
-            log.exception("a completion passes through without memory")
+        except Exception as error:  # noqa: BLE001 - the request passes through
+            log_unexpected(log, "the memory of a completion", error)
             made.degraded.append("memory")
         return made
 
@@ -157,7 +167,10 @@ class Completions:
             self._streams[person] -= 1
             if not self._streams[person]:
                 del self._streams[person]
-            await asyncio.shield(self.store(made, incomplete=reason))
+            storing = asyncio.create_task(self.store(made, incomplete=reason))
+            self._storing.add(storing)
+            storing.add_done_callback(self._storing.discard)
+            await asyncio.shield(storing)
 
     async def _quoted_pieces(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
         text = await self._quotes(made)
@@ -180,8 +193,8 @@ class Completions:
         answer, asked = made.answer, made.asked
         if made.mode == "on" and asked is not None and not answer.is_empty:
             text = answer.content or answer.refusal
-            if len(text.encode("utf-8", "replace")) > CONTENT_LIMIT:
-                text, incomplete = text.encode("utf-8", "replace")[:CONTENT_LIMIT].decode("utf-8", "ignore"), "length"
+            if text != (text := within_limit(text)):
+                incomplete = "length"
             said = merging.Said("assistant", text, tool_calls=tuple(answer.tool_calls or ()) or None)
             told: JsonObject = {merging.FOLLOWS: asked.id}
             if incomplete is not None:
@@ -192,12 +205,12 @@ class Completions:
                 "tool_calls": answer.tool_calls, "model_variant": variant,
             }  # fmt: skip
             try:
-                await asyncio.wrap_future(made.memory.submit(made.conversation, [fields]))
+                await made.memory.put(made.conversation, [fields])
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
                 made.degraded.append("store")
-            except Exception:
-                log.exception("an answer cannot be stored")
+            except Exception as error:  # noqa: BLE001 - whoever asked has the answer
+                log_unexpected(log, "storing an answer", error)
                 made.degraded.append("store")
         made.memory.notice()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from typing import Any, Final
@@ -46,6 +47,7 @@ class CurrentSettings:
         self._layered = layer(parts.given, {}, parts.environment, parts.file)
         self._overridden: set[str] = set()  # changed here since the constructor spoke
         self._read: float | None = None
+        self._reading = asyncio.Lock()
 
     @property
     def now(self) -> Settings:
@@ -57,13 +59,18 @@ class CurrentSettings:
 
     async def fresh(self) -> Settings:
         """As they were a second ago, or are now."""
-        if self._read is None or time.monotonic() - self._read > FRESH:
-            return await self.refresh()
-        return self.now
+        if self._is_fresh:
+            return self.now
+        async with self._reading:  # many who ask at once share one look
+            return self.now if self._is_fresh else await self.refresh()
+
+    @property
+    def _is_fresh(self) -> bool:
+        return self._read is not None and time.monotonic() - self._read <= FRESH
 
     async def refresh(self) -> Settings:
-        self._read = time.monotonic()
         operator, own = await self._parts.store.settings(self._principal)
+        self._read = time.monotonic()
         given = self._parts.given
         if given is not None and self._overridden:  # a change made here counts more than what the constructor said
             given = Settings(**given.model_dump(include=given.model_fields_set - self._overridden))

@@ -21,6 +21,7 @@ from recollect.core.models import Done, Principal
 from recollect.core.protocols import Clock
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
+from recollect.unexpected import log_unexpected
 
 log = logging.getLogger(__name__)
 GATHER = 0.2  # seconds
@@ -145,13 +146,13 @@ class Worker:
                     delay = max(delay, FAILED)
                 elif any(done.counts.values()):
                     continue  # there may be more
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the worker goes on
                 if is_ending(error):
                     return  # by the end of the program, which nobody told us of
                 if isinstance(error, RecollectError):
                     log.warning("the worker cannot reach its store: %s", error.code)
                 else:
-                    log.exception("a sweep failed")
+                    log_unexpected(log, "a sweep", error)
             await _pause(self._wake, delay)
             await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
 
@@ -303,7 +304,7 @@ class Worker:
         except Exception as error:
             if is_ending(error):
                 raise
-            log.exception("%s failed", chore.name)  # one conversation must not stop the work on all others
+            log_unexpected(log, chore.name, error)
             failed[chore.name] = "unexpected"
             return False
         counts[chore.name] += done  # after the await: others count meanwhile

@@ -68,7 +68,7 @@ def worker(
     reason = asyncio.run(_work(call, until_eof=until_eof))
     if call.json:
         show_json({"stopped": reason})
-    else:
+    elif not until_eof:
         note(f"Stopped by {reason}.")
 
 
@@ -92,7 +92,8 @@ async def _work(call: Call, *, until_eof: bool) -> str:
     if until_eof:
         threading.Thread(target=listen, name="recollect-eof", daemon=True).start()
     async with AsyncMemory(call.db, **call.principal, worker=False) as memory:
-        note(f"Working on {call.shown_db} until stopped.")
+        if not until_eof:
+            note(f"Working on {call.shown_db} until stopped.")
         await memory.work_until(stop)
     return reasons[0]
 

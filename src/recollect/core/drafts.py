@@ -84,6 +84,12 @@ def _content(content: object, *, may_be_none: bool) -> tuple[str, int]:
     return clean, replaced
 
 
+def within_limit(content: str) -> str:
+    """As much of a text as a message may have."""
+    whole = content.encode("utf-8", "replace")
+    return content if len(whole) <= CONTENT_LIMIT else whole[:CONTENT_LIMIT].decode("utf-8", "ignore")
+
+
 def _label(value: object, what: str) -> tuple[str | None, int]:
     if value is None:
         return None, 0

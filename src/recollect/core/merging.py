@@ -74,34 +74,38 @@ def align(stored: Sequence[Message], given: Sequence[Said]) -> Merged:
     """
     if not stored or not given:
         return Merged((), None)
-    newest = stored[-1]
+    newest, keys = stored[-1], [one.key for one in given]
     if len(given) == 1:
-        repeated = newest.role == given[0].role == "user" and _stored_key(newest) == given[0].key
+        repeated = newest.role == given[0].role == "user" and _stored_key(newest) == keys[0]
         return Merged((newest,), None) if repeated else Merged((), None)
-    after: dict[str | None, list[Message]] = {}
+    after: dict[tuple[str | None, str], Message] = {}  # of equal messages after the same one the newest is meant
+    begins: list[Message] = []
     before: str | None = None
     for message in stored:
-        follows = (message.metadata or {}).get(FOLLOWS)
-        after.setdefault(follows if isinstance(follows, str) else before, []).append(message)
+        follows, key = (message.metadata or {}).get(FOLLOWS), _stored_key(message)
+        after[follows if isinstance(follows, str) else before, key] = message
         before = message.id
+        if key == keys[0]:
+            begins.append(message)
     best: list[Message] = []
-    for message in stored:
-        if _stored_key(message) == given[0].key:
-            way = _way(message, after, given)
-            if len(way) >= max(2, len(best)) or (way and message.seq == 1 and not best):
-                best = way
+    for message in reversed(begins):
+        way = _way(message, after, keys)
+        if len(way) > max(1, len(best)) or (message.seq == 1 and not best):
+            best = way
+        if len(best) == len(keys):
+            break
     follows = best[-1].id if best and best[-1].id != newest.id else None
     return Merged(tuple(best), follows)
 
 
-def _way(first: Message, after: Mapping[str | None, Sequence[Message]], given: Sequence[Said]) -> list[Message]:
-    """From a message on, as far as the client's list goes with it; of equal messages the newest one is meant."""
+def _way(first: Message, after: Mapping[tuple[str | None, str], Message], keys: Sequence[str]) -> list[Message]:
+    """From a message on, as far as the client's list goes with it."""
     way = [first]
-    for one in given[1:]:
-        following = [message for message in after.get(way[-1].id, ()) if _stored_key(message) == one.key]
-        if not following:
+    for key in keys[1:]:
+        following = after.get((way[-1].id, key))
+        if following is None:
             break
-        way.append(following[-1])
+        way.append(following)
     return way
 
 

@@ -7,6 +7,7 @@ they are refused instead, since a changed identity would be another thing.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, Final
 
@@ -61,6 +62,11 @@ def _storable_object(value: dict[Any, Any], depth: int) -> tuple[dict[str, Any],
         result[clean_key], in_item = storable_json(item, depth + 1)
         replaced += in_key + in_item
     return result, replaced
+
+
+def digest(name: str) -> str:
+    """Stands for a name where the name itself need not be kept."""
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def identity(value: object, what: str, *, limit: int = 200) -> str:

@@ -16,6 +16,7 @@ from recollect.engine.opened import Opened
 from recollect.ids import new_id
 
 SLACK = 50  # stored messages beyond twice what a client sends, among which its own are looked for
+FEW = 100  # messages of a client that are compared without a thread
 LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
 
 
@@ -42,16 +43,9 @@ class Log(Opened):
             "tool_calls": tool_calls, "tool_call_id": tool_call_id, "model_variant": model_variant,
             "metadata": metadata, "importance": importance,
         }  # fmt: skip
-        await self._ready()
-        long = isinstance(content, str) and len(content) > LONG
-        waiting = (
-            await asyncio.to_thread(self.submit, conversation, [fields])
-            if long
-            else self.submit(conversation, [fields])
-        )
-        stored = await asyncio.wrap_future(waiting)
+        (stored,) = await self.put(conversation, [fields])
         self.notice()
-        return stored[0].message
+        return stored.message
 
     async def add_many(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Message]:
         """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
@@ -59,10 +53,21 @@ class Log(Opened):
 
     async def append(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Appended]:
         """As `add_many`, and says of each message whether it is new."""
-        await self._ready()
-        stored = await asyncio.wrap_future(self.submit(conversation, list(messages)))
+        stored = await self.put(conversation, list(messages))
         self.notice()
         return stored
+
+    async def put(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Appended]:
+        """Store messages and let the worker find them by itself: nothing it does shall compete with an answer."""
+        await self._ready()
+        texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
+        long = sum(len(text) for text in texts if isinstance(text, str)) > LONG
+        waiting = (
+            await asyncio.to_thread(self.submit, conversation, messages)
+            if long
+            else self.submit(conversation, messages)
+        )
+        return await asyncio.wrap_future(waiting)
 
     async def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Store what is new in a client's own history: messages as chat APIs take them, without ids.
@@ -73,21 +78,25 @@ class Log(Opened):
         given = [merging.said(message) for message in messages]
         await self._ready()
         stored = await self._store.history(self._principal, conversation, limit=2 * len(given) + SLACK)
-        merged = merging.align(stored, given)
+        few = len(given) <= FEW
+        merged = merging.align(stored, given) if few else await asyncio.to_thread(merging.align, stored, given)
         new = given[len(merged.known) :]
         before = merged.known[-1].id if merged.known else (stored[-1].id if stored else None)
         wanted = list[dict[str, Any]]()
         for place, one in enumerate(new):
             made = merging.new_id(before, one)
-            follows = {merging.FOLLOWS: merged.follows} if place == 0 and merged.follows else None
+            told: dict[str, Any] = {merging.FOLLOWS: merged.follows} if place == 0 and merged.follows else {}
+            content = drafts.within_limit(one.content)
+            if content != one.content:
+                told["incomplete"] = "length"
             wanted.append(
                 {
-                    "role": one.role, "content": one.content, "name": one.name, "id": made, "metadata": follows,
+                    "role": one.role, "content": content, "name": one.name, "id": made, "metadata": told or None,
                     "tool_calls": one.tool_calls, "tool_call_id": one.tool_call_id,
                 }
             )  # fmt: skip
             before = made
-        added = await asyncio.wrap_future(self.submit(conversation, wanted))
+        added = await self.put(conversation, wanted)
         return [*merged.known, *(one.message for one in added)]
 
     def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:

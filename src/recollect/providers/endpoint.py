@@ -131,7 +131,9 @@ class Endpoint:
                         raise AttemptFailed("provider_cut_off", f"{self.host} broke off in the middle of its answer.")
                     if data == "[DONE]":
                         return
-                    yield self._piece(data)
+                    piece = self._piece(data)
+                    self._breaker.answered()
+                    yield piece
             finally:
                 await response.aclose()
 
@@ -248,6 +250,8 @@ async def _events(response: httpx.Response, host: str) -> AsyncIterator[str]:
             elif not line and lines:
                 yield "\n".join(lines)
                 lines = []
+    if lines:
+        yield "\n".join(lines)
 
 
 def _checked_host(base_url: str) -> str:

@@ -116,6 +116,11 @@ class CircuitBreaker:
             if probe:
                 self._probing = False
 
+    def answered(self) -> None:
+        """A long attempt got its first good piece: others need not wait until it has ended."""
+        if self._opened_at is not None:
+            self._close()
+
     def _admit(self) -> bool:
         """Whether the admitted attempt is the probe of an open circuit."""
         if self._opened_at is None:

@@ -96,6 +96,7 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
                 yield
             noting.cancel()
             await parts.chats.close(DRAIN)
+            await parts.completions.close(DRAIN)
 
     app = FastAPI(
         title="Recollect", version=metadata.version("recollect"), description=ABOUT, lifespan=life,
@@ -122,10 +123,11 @@ async def _note(memory: AsyncMemory) -> None:
 
 
 def rules_of(options: Options, settings: Settings) -> Rules:
-    hosts = {*LOOPBACK, options.host, *_listed(settings.server_hosts)} - {"0.0.0.0", "::"}  # noqa: S104 - taken away
+    named = {one.lower() for one in _listed(settings.server_hosts)}
+    hosts = {*LOOPBACK, options.host.lower(), *named} - {"0.0.0.0", "::"}  # noqa: S104 - taken away
     return Rules(
         frozenset(hosts),
-        frozenset(_listed(settings.server_origins)),
+        frozenset(one.rstrip("/") for one in _listed(settings.server_origins)),
         settings.server_body_bytes,
         settings.server_rate_per_minute,
         options.person,
@@ -163,7 +165,7 @@ def _add_plain_routes(app: FastAPI, parts: Parts, figures: Figures) -> None:
 
     @app.get("/api/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(guard_free_docs(described(app, keys=False)), media_type="text/html")
+        return Response(docs_page(described(app, keys=False)), media_type="text/html")
 
 
 def described(app: FastAPI, *, keys: bool) -> dict[str, Any]:
@@ -206,7 +208,7 @@ def _link(made: dict[str, Any]) -> None:
         links[target] = {"operationId": names[target]["operationId"], "parameters": parameters}
 
 
-def guard_free_docs(schema: Mapping[str, Any]) -> str:
+def docs_page(schema: Mapping[str, Any]) -> str:
     """The operations on one plain page: no script, no style of somebody else."""
     rows = [
         f"<tr><td><code>{method.upper()}</code></td><td><code>{path}</code></td>"

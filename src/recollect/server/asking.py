@@ -116,7 +116,9 @@ async def first_use(asker: Asker, key: str | None, *, route: str, body: Any) -> 
     """A prefix for ids made of the idempotency key, so that a repeated request finds what it did the first time."""
     if key is None:
         return None
-    fingerprint = hashlib.sha256(f"{route}\n".encode() + encoded(body)).digest()
+    fingerprint = await asker.parts.access.keyed(
+        f"{route}\n{encoded(body).decode()}"
+    )  # of which nothing can be guessed
     memory = asker.memory
     await memory.open()
     first = await memory.store.serving.first_use(memory.principal, key, fingerprint, now=memory.clock.now())

@@ -25,6 +25,7 @@ from recollect.access import SCOPES, Access, Grant
 from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
 from recollect.server import problems, tracing
+from recollect.unexpected import log_unexpected
 
 log = logging.getLogger("recollect.server.access")
 
@@ -126,17 +127,24 @@ class Guard:
 
         try:
             with tracing.request_span(scope["method"]) as span:
-                await self._pass(scope, headers, receive, sent, seen)
-                tracing.note_request(span, scope["method"], _route(scope), seen.status)
-        except Refused as refusal:
-            if seen.status == 0:
-                await refusal.response(scope, receive, sent)
-        except Exception as error:  # noqa: BLE001 - the border of a request; what it says must not reach a log
-            problems.log_unexpected(error)
-            if seen.status == 0:
-                await problems.unexpected()(scope, receive, sent)
+                try:
+                    await self._answered(scope, headers, receive, sent, seen)
+                finally:
+                    tracing.note_request(span, scope["method"], _route(scope), seen.status)
         finally:
             self._note(scope, seen, request_id, (time.perf_counter() - began) * 1000)
+
+    async def _answered(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, seen: _Seen) -> None:
+        """Whatever happens, as an answer."""
+        try:
+            await self._pass(scope, headers, receive, send, seen)
+        except Refused as refusal:
+            if seen.status == 0:
+                await refusal.response(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - the border of a request; what it says must not reach a log
+            log_unexpected(log, "a request", error)
+            if seen.status == 0:
+                await problems.unexpected()(scope, receive, send)
 
     async def _pass(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, seen: _Seen) -> None:
         self._check_host(headers)

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi import Depends
 from fastapi.responses import Response
 from starlette.responses import StreamingResponse
 
@@ -17,9 +16,8 @@ from recollect.completing import Completion, Completions
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
 from recollect.server import problems, streaming
-from recollect.server.asking import Asker, _asker, encoded
+from recollect.server.asking import Asker, encoded
 
-NEEDS_WRITE: Final = Depends(_asker("write"))
 DEPTH: Final = 64
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 _NESTED: Final = {"type": "object", "additionalProperties": True}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,8 +22,6 @@ from recollect.core.errors import (
     RecollectError,
     StoreUnavailable,
 )
-
-log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final = (
@@ -85,12 +81,6 @@ def response(
 def of(error: RecollectError) -> Response:
     retry = {"Retry-After": "1"} if status_of(error) in (429, 503) else None
     return response(status_of(error), error.code, error.message, headers=retry, retryable=error.retryable)
-
-
-def log_unexpected(error: BaseException) -> None:
-    """Where it happened, without what it says: the message of an exception may hold what people said."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    log.error("unexpected %s\n%s", type(error).__name__, frames)
 
 
 def unexpected() -> Response:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
 from recollect.chatting import Ask
 from recollect.server import openai, schemas, streaming
-from recollect.server.asking import Asker, Conversation, IdempotencyKey, Reader, Writer, answer, first_use
+from recollect.server.asking import Conversation, IdempotencyKey, Reader, Writer, answer, first_use
 from recollect.server.problems import documented
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
@@ -32,7 +33,8 @@ async def chat(
 ) -> Response:
     """Store what is said, answer with memory, store the answer. It goes on when the caller has gone."""
     streaming.check_room(asker)
-    prefix = await first_use(asker, idempotency_key, route=f"chat {conversation}", body=body.model_dump())
+    key = idempotency_key if getattr(body, "memory", "on") == "on" else None  # what is not stored leaves no trace
+    prefix = await first_use(asker, key, route=f"chat {conversation}", body=body.model_dump())
     ask = Ask(conversation, id=prefix, **body.model_dump())
     return streaming.of_run(await asker.parts.chats.start(asker.memory, ask))
 
@@ -57,11 +59,12 @@ async def models(asker: Reader) -> Response:
 )
 async def complete(
     request: Request,
-    asker: Annotated[Asker, openai.NEEDS_WRITE],
+    asker: Writer,
     conversation: Annotated[
         str | None, Header(alias="X-Recollect-Conversation", pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")
     ] = None,
     mode: Annotated[Literal["on", "read", "off"], Header(alias="X-Recollect-Mode")] = "on",
 ) -> Response:
     """As OpenAI's, with memory. The conversation is named by the header, by `metadata.conversation` or by `user`."""
-    return await openai.complete(asker, await request.body(), conversation=conversation, mode=mode)
+    named = None if conversation is None else unquote(conversation)
+    return await openai.complete(asker, await request.body(), conversation=named, mode=mode)

@@ -12,7 +12,6 @@ from recollect.core.errors import NotFound
 from recollect.server import schemas
 from recollect.server.asking import Conversation, IdempotencyKey, MessageId, Reader, Writer, answer, first_use, tagged
 from recollect.server.problems import documented
-from recollect.sql.erasing import no_conversation
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["conversations"])
 
@@ -80,8 +79,8 @@ async def list_messages(
     """The newest messages, or those before a seq, in the order of the log."""
     found = await asker.memory.history(conversation, before=before, limit=limit + 1)
     page = found[-limit:]
-    if not found and before is None:
-        raise no_conversation(conversation)
+    if not found:
+        await asker.memory.conversation(conversation)  # is not found, if it is not there
     return tagged(asker, {"messages": page, "next": page[0].seq if len(found) > limit else None})
 
 

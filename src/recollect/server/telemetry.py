@@ -97,8 +97,6 @@ class Plain(logging.Formatter):
 def set_up_logs(*, lines: bool, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if lines else Plain())
-    for name, least in (("recollect", level.upper()), ("uvicorn", "WARNING")):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
-        logger.setLevel(least)
+    logging.getLogger().handlers[:] = [handler]  # also for what asyncio and others have to say
+    for name, least in (("", "WARNING"), ("recollect", level.upper()), ("uvicorn", "WARNING")):
+        logging.getLogger(name).setLevel(least)

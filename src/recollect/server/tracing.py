@@ -40,7 +40,12 @@ def request_span(method: str) -> Iterator[Any]:
     except ImportError:
         yield None
         return
-    with trace.get_tracer(NAME).start_as_current_span(method, kind=trace.SpanKind.SERVER) as span:
+    with trace.get_tracer(NAME).start_as_current_span(
+        method,
+        kind=trace.SpanKind.SERVER,
+        record_exception=False,  # what an error says may be somebody's words
+        set_status_on_exception=False,
+    ) as span:
         yield span
 
 

@@ -14,6 +14,7 @@ from recollect.core import times
 from recollect.core.drafts import to_json
 from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import Principal
+from recollect.core.text import digest
 from recollect.core.topics import grouped
 from recollect.sql.archiving import retire_dictionaries, thin_blocks
 from recollect.sql.briefs import drop_from
@@ -122,7 +123,7 @@ class Erasing:
         if row is None:
             raise no_conversation(name)
         self._whole(row["key"])
-        self._tx.run("delete_stops", person=self._person, conversation=name)
+        self._tx.run("delete_stops", person=self._person, conversation=digest(name))
         self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:

@@ -58,7 +58,6 @@ class Serving:
     async def add_session(self, hash: bytes, key: str, *, now: datetime, until: datetime) -> None:
         def job(tx: Transaction) -> None:
             moment = times.to_micros(now)
-            tx.run("forget_sessions", now=moment)
             tx.run("insert_session", hash=hash, id=key, now=moment, until=times.to_micros(until))
 
         await self._write(job)
@@ -71,6 +70,17 @@ class Serving:
     async def end_session(self, hash: bytes) -> None:
         await self._write(lambda tx: tx.run("end_session", hash=hash))
 
+    async def tidy(self, *, now: datetime) -> None:
+        """What is over: sessions, old idempotency keys, stops that nobody can be waiting for."""
+
+        def job(tx: Transaction) -> None:
+            before = times.to_micros(now - KEPT)
+            tx.run("forget_sessions", now=times.to_micros(now))
+            tx.run("forget_requests", before=before)
+            tx.run("forget_stops", before=before)
+
+        await self._write(job)
+
     # Idempotency
 
     async def first_use(self, principal: Principal, id: str, fingerprint: bytes, *, now: datetime) -> bytes:
@@ -78,7 +88,6 @@ class Serving:
 
         def job(tx: Transaction) -> bytes:
             moment = times.to_micros(now)
-            tx.run("forget_requests", before=times.to_micros(now - KEPT))
             tx.run("insert_request", person=principal.person, id=id, fingerprint=fingerprint, now=moment)
             row = tx.one("get_request", person=principal.person, id=id)
             return bytes(row["fingerprint"]) if row is not None else fingerprint
@@ -88,8 +97,9 @@ class Serving:
     # Stops
 
     async def stop(self, principal: Principal, conversation: str, *, now: datetime) -> None:
+        """The conversation is given by a digest: one that is not stored leaves no name here either."""
+
         def job(tx: Transaction) -> None:
-            tx.run("forget_stops", before=times.to_micros(now - KEPT))
             tx.run("put_stop", person=principal.person, conversation=conversation, now=times.to_micros(now))
 
         await self._write(job)
