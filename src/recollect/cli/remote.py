@@ -37,7 +37,7 @@ SAID: Final = ("content", "model", "system_prompt", "budget", "memory", "history
 AGAIN: Final = ("retry", "model", "system_prompt", "budget")
 _KINDS: Final = {
     401: Denied, 403: Denied, 404: NotFound, 409: Conflict, 413: InvalidInput, 422: InvalidInput,
-    502: ProviderUnavailable, 503: StoreUnavailable, 504: ProviderUnavailable,
+    429: ProviderUnavailable, 502: ProviderUnavailable, 503: StoreUnavailable, 504: ProviderUnavailable,
 }  # fmt: skip
 
 
