@@ -36,6 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+
+
 @pytest.fixture
 def full_count(request: pytest.FixtureRequest) -> bool:
     """Whether the long lane runs."""

@@ -447,11 +447,11 @@ class Terminal:
         os.write(self.ours, text.encode())
 
     def interrupt(self) -> None:
-        """Until it ends: between two keys it does not look at signals for a moment."""
-        for _ in range(40):
+        """Once, and again if that was between two keys, where it does not look at signals for a moment."""
+        for _ in range(4):
             self.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(0.5)
+                self.process.wait(5)
                 return
 
     def close(self) -> int:

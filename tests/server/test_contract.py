@@ -53,6 +53,7 @@ async def _key(db: str) -> str:
         return made.token or ""
 
 
+@pytest.mark.longest
 @pytest.mark.kill
 def test_the_server_keeps_its_contract_whatever_it_is_sent(
     key_and_url: tuple[str, str], tmp_path: Path, full_count: bool

@@ -100,11 +100,11 @@ def parse(body: bytes) -> JsonObject:
 def _check_message(place: int, message: object) -> None:
     if not isinstance(message, dict) or message.get("role") not in _ROLES:
         raise InvalidInput("invalid_message", f"Message {place} has no role that is known.")
-    content, calls = message.get("content"), message.get("tool_calls") or []
+    content, calls = message.get("content"), message.get("tool_calls")
     parts = content if isinstance(content, list) else []
     if not (content is None or isinstance(content, str | list)) or not all(isinstance(one, dict) for one in parts):
         raise InvalidInput("invalid_message", f"The content of message {place} is text or a list of parts.")
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+    if calls is not None and not (isinstance(calls, list) and all(isinstance(call, dict) for call in calls)):
         raise InvalidInput("invalid_message", f"`tool_calls` of message {place} is a list of objects.")
     for name in ("tool_call_id", "name"):
         value = "-" if message.get(name) is None else message[name]

@@ -36,7 +36,7 @@ _READING: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 VACUUMED: Final = (
     "entries", "vectors", "recalls", "message_tokens", "brief_entries", "briefs", "feedback", "topic_messages",
     "topics", "archived", "blocks", "dictionaries", "texts", "messages", "conversations", "settings",
-    "profiles", "consents", "audit",
+    "profiles", "consents", "audit", "requests", "stops",
 )  # fmt: skip
 _WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
 
