@@ -88,7 +88,8 @@ class Access:
         now, public = self._clock.now(), secrets.token_hex(8)
         token = f"{PREFIX}_{public}_{secrets.token_urlsafe(32)}"
         row = {
-            "id": public, "hash": await self._hash(token), "label": storable(label)[0], "person": identity(person, "person"),
+            "id": public, "hash": await self._hash(token), "label": storable(label)[0],
+            "person": identity(person, "person"),
             "department": None if department is None else identity(department, "department"),
             "ministry": None if ministry is None else identity(ministry, "ministry"),
             "clearances": to_json([identity(one, "clearance") for one in clearances]),
