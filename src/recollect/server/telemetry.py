@@ -23,28 +23,27 @@ _RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "as
 class Figures:
     def __init__(self) -> None:
         self._own = CollectorRegistry()
-        own = {"registry": self._own}
-        self.requests = Counter("recollect_requests", "Requests", ["method", "route", "status"], **own)  # type: ignore[arg-type]
+        self.requests = Counter("recollect_requests", "Requests", ["method", "route", "status"], registry=self._own)
         self.seconds = Histogram(
             "recollect_request_seconds",
             "How long requests took",
             ["route"],
             buckets=_QUICK,
-            **own,  # type: ignore[arg-type]
+            registry=self._own,
         )
         self.context = Histogram(
             "recollect_context_seconds",
             "How long contexts of chats took",
             buckets=_QUICK,
-            **own,  # type: ignore[arg-type]
+            registry=self._own,
         )
         self.first = Histogram(
             "recollect_first_token_seconds",
             "Until the first words of an answer",
             buckets=_ANSWERS,
-            **own,  # type: ignore[arg-type]
+            registry=self._own,
         )
-        self.answers = Counter("recollect_answers", "Answers of chats", ["model", "outcome"], **own)  # type: ignore[arg-type]
+        self.answers = Counter("recollect_answers", "Answers of chats", ["model", "outcome"], registry=self._own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self.requests.labels(method if method.isascii() and method.isalpha() else "?", route, str(status)).inc()
