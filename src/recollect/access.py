@@ -21,7 +21,7 @@ from recollect.core.drafts import to_json
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import JsonObject, Principal, Record
 from recollect.core.protocols import Clock
-from recollect.core.text import identity, storable
+from recollect.core.text import identity
 from recollect.sql.driver import Row
 from recollect.sql.store import SqlStore
 
@@ -83,12 +83,12 @@ class Access:
             raise InvalidInput("invalid_scope", f"A key has one or more of the scopes {', '.join(SCOPES)}.")
         if days is not None and not 0 < days <= 36_500:
             raise InvalidInput("invalid_days", "A key is good for more than 0 days.")
-        if not isinstance(label, str) or len(label) > 200:
+        if not isinstance(label, str) or len(label) > 200 or "\x00" in label:
             raise InvalidInput("invalid_label", "A label is text of at most 200 characters.")
         now, public = self._clock.now(), secrets.token_hex(8)
         token = f"{PREFIX}_{public}_{secrets.token_urlsafe(32)}"
         row = {
-            "id": public, "hash": await self._hash(token), "label": storable(label)[0],
+            "id": public, "hash": await self._hash(token), "label": label,
             "person": identity(person, "person"),
             "department": None if department is None else identity(department, "department"),
             "ministry": None if ministry is None else identity(ministry, "ministry"),

@@ -249,7 +249,7 @@ class Audit(BaseModel):
 
 class KeyIn(Body):
     person: Name
-    label: Label = ""
+    label: Annotated[str, Field(max_length=200, pattern=r"^[^\u0000]*$")] = ""
     department: Name | None = None
     ministry: Name | None = None
     clearances: list[Name] = Field([], max_length=20)
