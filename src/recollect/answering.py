@@ -13,7 +13,7 @@ from recollect.core import assistant
 from recollect.core.answers import Answer
 from recollect.core.drafts import CONTENT_LIMIT
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
-from recollect.core.models import Context, JsonObject
+from recollect.core.models import Context, JsonObject, Message
 from recollect.engine import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.tokenizer import count_tokens_for_messages
@@ -22,6 +22,7 @@ from recollect.unexpected import log_unexpected
 log = logging.getLogger(__name__)
 
 QUOTED_FROM: Final = 12  # hits among which the built-in assistant chooses its quotes
+LATEST: Final = 2  # conversations among which it looks for what was said last
 OFF_THE_RECORD: Final = "Nothing of this conversation is stored, and memory is off."
 _MEMORY: Final = ("profile", "important_data", "summary", "recall")  # parts of a context that come from memory
 
@@ -110,13 +111,22 @@ async def quotes(memory: AsyncMemory, conversation: str | None, question: str, *
     zone = "UTC"
     try:
         found = await memory.recall(question, conversation=conversation, limit=QUOTED_FROM)
-        hits = found.hits
+        newest = await _newest(memory, conversation, question) if "vectors" in found.degraded else []
         with suppress(NotFound):
             zone = (await memory.conversation(conversation)).zone if conversation is not None else zone
     except RecollectError as error:
         log.warning("nothing can be recalled: %s", error.code)
         return f"Memory cannot be read now ({error.code}).\n\n{assistant.HOW}"
-    return assistant.answer(question, hits, now=memory.clock.now(), zone=zone)
+    return assistant.answer(question, found.hits, now=memory.clock.now(), zone=zone, newest=newest)
+
+
+async def _newest(memory: AsyncMemory, conversation: str | None, question: str) -> list[Message]:
+    """What was said last: there, or if that is nothing, in the conversations that anything was said in last."""
+    here = await memory.history(conversation, limit=QUOTED_FROM) if conversation is not None else []
+    if any(message.role == "user" and message.content != question for message in here):
+        return here
+    names = [one.name for one in await memory.conversations()][:LATEST]
+    return [message for name in reversed(names) for message in await memory.history(name, limit=QUOTED_FROM)]
 
 
 async def pieces(upstream: Upstream, request: Mapping[str, Any], answer: Answer) -> AsyncIterator[str]:

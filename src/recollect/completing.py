@@ -12,8 +12,8 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Completion:
     memory_tokens: int = 0
     context_ms: float = 0.0
     answer: Answer = field(default_factory=Answer)
+    held: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
 
     @property
     def model(self) -> str:
@@ -61,18 +62,29 @@ class Completion:
 class Completions:
     def __init__(self, upstream: Upstream | None) -> None:
         self._upstream = upstream
-        self._streams: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
         self._storing: set[asyncio.Task[None]] = set()
 
     def running(self, person: str) -> int:
-        """How many answers are being streamed to somebody."""
-        return self._streams[person]
+        """How many answers are being written for somebody."""
+        return self._running[person]
+
+    @contextmanager
+    def counted(self, person: str) -> Iterator[None]:
+        """One more of them, for as long as it takes."""
+        self._running[person] += 1
+        try:
+            yield
+        finally:
+            self._running[person] -= 1
+            if not self._running[person]:
+                del self._running[person]
 
     async def close(self, patience: float) -> None:
-        """Wait until what was streamed is stored; streams that go on have been told to end by whoever closes."""
+        """Wait until what was answered is stored; streams that go on have been told to end by whoever closes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                while self._streams or self._storing:  # noqa: ASYNC110 - they tell nobody
+                while self._running or self._storing:  # noqa: ASYNC110 - they tell nobody
                     await asyncio.sleep(LOOK)
 
     def is_built_in(self, completion: Completion) -> bool:
@@ -146,8 +158,6 @@ class Completions:
     async def stream(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
         """The answer in pieces, as they come. It is stored when it ends, also when it ends too early."""
         reason: str | None = "client_gone"
-        person = made.memory.principal.person
-        self._streams[person] += 1
         try:
             if self._upstream is None or self.is_built_in(made):
                 async for piece in self._quoted_pieces(made):
@@ -164,9 +174,7 @@ class Completions:
             reason = error.code
             raise
         finally:
-            self._streams[person] -= 1
-            if not self._streams[person]:
-                del self._streams[person]
+            made.held.close()
             storing = asyncio.create_task(self.store(made, incomplete=reason))
             self._storing.add(storing)
             storing.add_done_callback(self._storing.discard)

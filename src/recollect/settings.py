@@ -100,7 +100,7 @@ class Settings(BaseModel):
     server_origins: str = Field("", description="web pages elsewhere that may call it, by commas")
     server_body_bytes: int = Field(2 * 1024 * 1024, ge=1024, le=1 << 30, description="largest body of a request")
     server_rate_per_minute: int = Field(1200, ge=0, le=10_000_000, description="requests of one key; 0: no limit")
-    server_streams: int = Field(64, ge=1, le=100_000, description="answers that one person may have streamed at once")
+    server_streams: int = Field(64, ge=1, le=100_000, description="answers that may be written for one person at once")
     server_session_hours: float = Field(12, gt=0, le=24 * 365, description="how long a login lasts")
 
     # The worker and imports

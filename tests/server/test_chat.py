@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -164,6 +165,25 @@ def test_the_built_in_assistant_quotes_with_dates_and_says_that_no_model_is_set(
         assert "No model is set" in told.text
         assert told.done["model"] == told.done["message"]["model_variant"] == "recollect"
         assert told.done["finish_reason"] == "stop"
+
+
+def test_the_built_in_assistant_quotes_what_was_said_last_while_it_cannot_be_found_by_meaning(location: str) -> None:
+    with made(location) as served:
+        served.chat("trip", "I am allergic to peanuts.")
+        other = served.complete("Which dishes should be avoided?", model="recollect", user="elsewhere").json()
+        for text in (
+            served.chat("trip", "Which dishes should be avoided?").text,
+            other["choices"][0]["message"]["content"],
+        ):
+            assert "still being indexed" in text
+            assert "you said: “I am allergic to peanuts.”" in text
+            assert "“Which dishes" not in text
+        assert "“I am allergic to peanuts.”" in served.chat("another", "Which dishes should be avoided?").text
+        served.wait(served.memory.drain())
+        assert "still being indexed" not in served.chat("trip", "Which dishes should be avoided?").text
+        assert served.chat("fresh", "Which dishes should be avoided?").text.startswith(
+            ("This is", "I remember nothing")
+        )
 
 
 def test_answers_of_the_built_in_assistant_are_never_remembered_as_something_that_was_said(location: str) -> None:
@@ -344,6 +364,23 @@ def test_streams_of_the_openai_api_count_as_well(db: str, model: ModelServer) ->
             model.go_on()
             reply.read()
         assert refused.status_code == 429
+
+
+def test_whole_answers_count_as_well_and_no_longer_than_they_take(db: str, model: ModelServer) -> None:
+    with made(db, model, server_streams=1) as served, ThreadPoolExecutor(1) as pool:
+        model.then(Trouble.WAIT)
+        first = pool.submit(served.complete, "one", client=served.new_client())
+        assert model.is_waiting.wait(10)
+        refused = [served.complete("two", stream=stream).status_code for stream in (False, True)]
+        refused.append(served.chat("trip", "three").status)
+        model.go_on()
+        assert first.result(20).status_code == 200
+        assert refused == [429, 429, 429]
+        for stream in (False, True, False):
+            assert served.complete("four", stream=stream).status_code == 200
+        model.then(Reply(400, b'{"error": {"message": "no"}}'))
+        assert served.complete("five", stream=True).status_code == 400
+        assert served.chat("trip", "six").text == ANSWER
 
 
 def test_memory_that_cannot_be_read_does_not_keep_a_chat_from_its_answer(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
 
+from recollect.completing import Completions
 from recollect.core.errors import StoreUnavailable
 from recollect.engine import AsyncMemory
+from recollect.server import openai as openai_routes
+from recollect.testing import FakeEmbedder
 from serving import Served, chunks_of, made, text_of_chunks
 from upstream import ANSWER, ModelServer
 
@@ -470,3 +476,34 @@ def test_any_text_gets_through_to_the_model(text: Any, shared: Served, shared_mo
     reply = shared.client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == 200
     assert len(shared_model.asked) == before + 1
+
+
+def test_a_client_that_goes_before_the_first_piece_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Its place among the answers and the stream are given back at once, and not when memory is tidied up."""
+
+    async def run() -> None:
+        async with AsyncMemory(tmp_path / "some.db", embedder=FakeEmbedder(32), worker=False) as memory:
+            completions = Completions(None)
+            nobody = SimpleNamespace(running=lambda _: 0)
+            parts = SimpleNamespace(completions=completions, chats=nobody)
+            request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(rules_streams=5)))
+            asker: Any = SimpleNamespace(parts=parts, memory=memory, request=request)
+            body = json.dumps({"messages": [_user("Are you there?")], "stream": True}).encode()
+            reply = await openai_routes.complete(asker, body, conversation="trip", mode="on")
+            assert completions.running("local") == 1
+
+            async def gone() -> Any:
+                return {"type": "http.disconnect"}
+
+            async def nowhere(_: Any) -> None:
+                await asyncio.sleep(0)
+
+            await reply({"type": "http", "asgi": {"spec_version": "2.3"}}, gone, nowhere)
+            assert completions.running("local") == 0
+            assert [message.role for message in await memory.history("trip")][:1] == ["user"]
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from recollect.core import times
-from recollect.core.models import BUILT_IN, Hit
+from recollect.core.models import BUILT_IN, Hit, Message
 
 NAME: Final = BUILT_IN
 QUOTES: Final = 5
@@ -19,25 +19,39 @@ HOW: Final = (
     "RECOLLECT_MODEL_URL=http://127.0.0.1:11434/v1 RECOLLECT_MODEL_NAME=llama3.2 recollect serve"
 )
 NOTHING: Final = "I remember nothing about that yet."
+LAST: Final = "I cannot search by meaning yet: what was said is still being indexed. The last things you said:"
 
 
-def answer(question: str, hits: Sequence[Hit], *, now: datetime, zone: str = "UTC") -> str:
-    """Quotes with their dates, the best first. The question itself is none."""
-    asked = " ".join(question.split()).casefold()
-    useful = [hit for hit in hits if hit.message_id is not None and " ".join(hit.text.split()).casefold() != asked]
+def answer(
+    question: str, hits: Sequence[Hit], *, now: datetime, zone: str = "UTC", newest: Sequence[Message] = ()
+) -> str:
+    """Quotes with their dates, the best first. The question itself is none.
+
+    Where nothing was found, what the user said in the `newest` messages, if any: they cannot all be found yet.
+    """
+    asked = _bare(question)
+    useful = [hit for hit in hits if hit.message_id is not None and _bare(hit.text) != asked]
     best = useful[0].score if useful else 0.0
-    quotes = [quote(hit, now, zone) for hit in useful if hit.score >= WORTH * best][:QUOTES]
-    told = "This is what I remember:\n" + "\n".join(f"- {one}" for one in quotes) if quotes else NOTHING
-    return f"{told}\n\n{HOW}"
+    told = "This is what I remember:"
+    quotes = [_quote(hit, hit.text, now, zone) for hit in useful if hit.score >= WORTH * best][:QUOTES]
+    if not quotes:
+        told = LAST
+        said = [one for one in newest if one.role == "user" and _bare(one.content) not in ("", asked)]
+        quotes = [_quote(one, one.content, now, zone) for one in reversed(said[-QUOTES:])]
+    return "\n".join([told, *(f"- {one}" for one in quotes)] if quotes else [NOTHING]) + f"\n\n{HOW}"
 
 
-def quote(hit: Hit, now: datetime, zone: str) -> str:
+def _bare(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _quote(of: Hit | Message, words: str, now: datetime, zone: str) -> str:
     """Who said it and when, with the words."""
-    day = hit.at.astimezone(ZoneInfo(zone)).date()
-    who = hit.name or {"user": "you", "assistant": "the assistant", "tool": "a tool"}.get(hit.role, hit.role)
-    text = " ".join(hit.text.split())
+    day = of.at.astimezone(ZoneInfo(zone)).date()
+    who = of.name or {"user": "you", "assistant": "the assistant", "tool": "a tool"}.get(of.role, of.role)
+    text = " ".join(words.split())
     shown = text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
-    return f"{day.day} {times.MONTHS[day.month - 1]} {day.year} ({times.age(hit.at, now)}), {who} said: “{shown}”"
+    return f"{day.day} {times.MONTHS[day.month - 1]} {day.year} ({times.age(of.at, now)}), {who} said: “{shown}”"
 
 
 def pieces(text: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import ExitStack, aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi.responses import Response
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from recollect.chatting import Mode
 from recollect.completing import Completion, Completions
@@ -63,14 +64,15 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 async def complete(asker: Asker, body: bytes, *, conversation: str | None, mode: Mode) -> Response:
     try:
-        request = parse(body)
-        if request.get("stream"):
-            streaming.check_room(asker)
-        completions = asker.parts.completions
-        made = await completions.prepare(asker.memory, request, conversation=conversation, mode=mode)
-        if request.get("stream"):
-            return await _streamed(completions, made)
-        reply = await completions.complete(made)
+        request, completions = parse(body), asker.parts.completions
+        streaming.check_room(asker)
+        with ExitStack() as held:
+            held.enter_context(completions.counted(asker.memory.principal.person))  # before anything is waited for
+            made = await completions.prepare(asker.memory, request, conversation=conversation, mode=mode)
+            if request.get("stream"):
+                made.held = held.pop_all()
+                return await _streamed(completions, made)
+            reply = await completions.complete(made)
     except RecollectError as error:
         return refused(error)
     return Response(encoded(reply), 200, _headers(made), "application/json")
@@ -135,7 +137,19 @@ async def _streamed(completions: Completions, made: Completion) -> Response:
             except RecollectError as error:
                 yield b"data: " + encoded(_error(error)) + b"\n\n"
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers=_headers(made))
+    return _Pieces(pieces, events(), media_type="text/event-stream", headers=_headers(made))
+
+
+class _Pieces(StreamingResponse):
+    """Ends what it streams also when the client is gone before it began, and not when memory is tidied up."""
+
+    def __init__(self, pieces: AsyncGenerator[JsonObject, None], events: AsyncIterator[bytes], **options: Any) -> None:
+        super().__init__(events, **options)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._pieces):
+            await super().__call__(scope, receive, send)
 
 
 def _headers(made: Completion) -> dict[str, str]:

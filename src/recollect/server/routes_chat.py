@@ -35,6 +35,7 @@ async def chat(
     streaming.check_room(asker)
     key = idempotency_key if getattr(body, "memory", "on") == "on" else None  # what is not stored leaves no trace
     prefix = await first_use(asker, key, route=f"chat {conversation}", body=body.model_dump())
+    streaming.check_room(asker)  # again: nothing is waited for between this and the beginning of the answer
     ask = Ask(conversation, id=prefix, **body.model_dump())
     return streaming.of_run(await asker.parts.chats.start(asker.memory, ask))
 
