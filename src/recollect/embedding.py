@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 256  # passages that are embedded in one call
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
+SHORT: Final = 200  # bytes of a question that is embedded within 20 milliseconds
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
 REFUSED: Final = "provider_rejected"
@@ -43,6 +44,7 @@ class Embedders:
         """An embedder that does not answer within so many seconds has failed."""
         self._given, self._patience = given, patience
         self._built_in: Embedder | None = None
+        self.inline = False  # whether short questions are embedded without a thread
         self._questions: OrderedDict[tuple[str, int, str], Vectors] = OrderedDict()
 
     @property
@@ -68,14 +70,18 @@ class Embedders:
                 return one
         return None
 
-    async def embed(self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] | None = None) -> Vectors:
+    async def embed(
+        self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] | None = None, *, inline: bool = False
+    ) -> Vectors:
         """One row of length 1 for each text. Work in the background brings a `check`, which is called now and then and
-        may raise to end it."""
+        may raise to end it. `inline` keeps to this thread, if the embedder is the built-in one."""
         import numpy as np
 
         from recollect.providers.minilm import MiniLM
 
         try:
+            if isinstance(embedder, MiniLM) and inline:
+                return embedder.encode(texts)
             if isinstance(embedder, MiniLM):
                 return await asyncio.to_thread(embedder.encode, texts, check)
             found: Any = np.asarray(await awaited(embedder.embed(texts), self._patience, check), np.float32)
@@ -96,7 +102,8 @@ class Embedders:
         """The vector of a question; those asked lately are remembered."""
         name = (embedder.name, embedder.dimensions, text)
         if name not in self._questions:
-            self._questions[name] = (await self.embed(embedder, [text]))[0]
+            inline = self.inline and len(text.encode("utf-8", "replace")) <= SHORT
+            self._questions[name] = (await self.embed(embedder, [text], inline=inline))[0]
             while len(self._questions) > REMEMBERED:
                 self._questions.popitem(last=False)
         self._questions.move_to_end(name)
@@ -120,7 +127,7 @@ class EmbedMessages:
         """Bring the embedder into force, once."""
         if self._row is None and not self._replaced:
             name, dimensions = self._embedders.identity
-            self._row = await self._store.use_embedder(
+            self._row = await self._store.vectors.use(
                 name,
                 dimensions,
                 passages=passages.VERSION,
@@ -134,13 +141,15 @@ class EmbedMessages:
         if self._row is None:
             raise _replaced()
         row, where = self._row, (work.principal, work.conversation)
-        found = await self._store.unembedded(*where, embedder=row["key"], after=work.after, through=work.through)
+        found = await self._store.vectors.unembedded(
+            *where, embedder=row["key"], after=work.after, through=work.through
+        )
         after, done = work.after, 0
         for batch, through in _batches(found, work.through):
             pieces = await asyncio.to_thread(lambda rows: [embedded_texts(*_said(one)) for one in rows], batch)
             blobs = await self._blobs(self._embedders.current, pieces, work)
             made = [(one["seq"], blob) for one, blob in zip(batch, blobs, strict=True)]
-            saved = await self._store.save_vectors(
+            saved = await self._store.vectors.save(
                 *where, work.made_of, made, embedder=row, after=after, through=through
             )
             if not saved:
@@ -152,7 +161,7 @@ class EmbedMessages:
     async def _step_back(self) -> None:
         """The row is not in force any more: another embedder is, or a restore brought other rows."""
         name, dimensions = self._embedders.identity
-        newest = await self._store.embedder_in_force()
+        newest = await self._store.vectors.in_force()
         same = newest is None or (newest["name"], newest["dimensions"]) == (name, dimensions)
         self._row = None
         if not same:

@@ -24,7 +24,8 @@ LAYERS = {
     "ids": {"core"},
     "settings": {"core"},
     "testing": set(),
-    "providers": {"core"},
+    "machine": set(),
+    "providers": {"core", "machine"},
     "formats": {"core"},
     "sql": {"core"},
     "unexpected": set(),
@@ -86,7 +87,7 @@ LAYERS = {
     },
     "engine": {
         "audit", "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids",
-        "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller",
+        "machine", "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller",
         "recall.tail", "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
     "access": {"core", "sql"},
@@ -227,16 +228,17 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
     from recollect.sql.serving import Serving
     from recollect.sql.store import SqlStore
     from recollect.sql.topics import Topics
+    from recollect.sql.vectors import Vectors
 
     whole_store = {
-        "open", "close", "due", "finish_work", "pending_erasures", "finish_erasures", "purge", "still_said",
-        "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
+        "open", "close", "read_inline", "due", "finish_work", "pending_erasures", "finish_erasures", "purge",
+        "still_said", "rewind_everything", "take_lease", "release_lease", "lease_holders", "free_leases",
         "backup", "restore", "tidy", "examine",
-        "use_embedder", "embedders", "embedder_in_force", "save_recalls", "forget_recalls", "look_again", "holds",
+        "use", "embedders", "in_force", "save_recalls", "forget_recalls", "look_again", "holds",
         "given_settings", "save_acts", "forget_acts", "secret", "add_key", "keys", "key", "has_keys", "revoke_key",
         "add_session", "session", "end_session", "stops",
     }  # fmt: skip
-    for part in (SqlStore, Archive, Audit, Briefs, Grouping, Profiles, Serving, Topics):
+    for part in (SqlStore, Archive, Audit, Briefs, Grouping, Profiles, Serving, Topics, Vectors):
         for name, method in inspect.getmembers(part, inspect.isfunction):
             if not name.startswith("_") and name not in whole_store:
                 assert list(inspect.signature(method).parameters)[1] == "principal", (part, name)

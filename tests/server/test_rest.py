@@ -14,6 +14,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from recollect.core.models import Context
+from recollect.server import asking
 from recollect.server.telemetry import JsonLines
 from serving import Served, bytes_of, made
 from upstream import ANSWER, ModelServer
@@ -206,3 +208,12 @@ def test_spans_name_the_route_and_the_model_and_nothing_that_was_said(db: str, m
     assert spans["GET /api/v1/recall"]["http.response.status_code"] == 200
     assert spans["chat gpt-test"]["gen_ai.request.model"] == "gpt-test"
     assert CANARY not in str(spans)
+
+
+def test_a_context_is_written_as_other_answers_are() -> None:
+    said = {"role": "user", "content": "naïve “quotes” \u2028 العربية 🦊 \x00 \\"}
+    explain = {"budget": 3000, "parts": [{"name": "recall", "score": 0.1234, "none": None}], "topic": {"id": "1"}}
+    for text in ("plain", "half \ud83d of one", said["content"]):
+        context = Context((said, said | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
+        assert asking.encoded(context) == asking._ENCODER.encode(context).encode("utf-8", "replace")
+        assert json.loads(asking.encoded(context))["tokens"] == 12

@@ -402,3 +402,27 @@ def test_a_long_question_stays_whole_as_long_as_it_fits(open_memory: Open) -> No
     assert [part["reason"] for part in cut.explain["parts"] if part["name"] == "question"] == [
         "what is asked now, cut: it does not fit"
     ]
+
+
+# Which messages may be quoted
+
+
+def test_short_messages_fill_what_recall_may_quote(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add_many("trip", [{"role": "user", "content": f"Ferry {number} is blue."} for number in range(300)])
+    memory.drain()
+    parts = {one["name"]: one["tokens"] for one in memory.context("trip", "Which ferry is blue?").explain["parts"]}
+    assert parts["recall"] > 900
+
+
+def test_what_came_later_takes_no_place_from_what_may_be_quoted(open_memory: Open) -> None:
+    """As when an answer is tried again: nothing counts from there on, however well it fits."""
+    memory = open_memory()
+    memory.add("trip", "user", "The ferry of Hvar is blue, said the captain of the port.")
+    memory.add_many("trip", [{"role": "user", "content": f"Number {number} of many."} for number in range(80)])
+    later = memory.add("trip", "user", "Which ferry of Hvar is blue?")
+    memory.add_many("trip", [{"role": "user", "content": f"Which ferry of Hvar is blue? {n}"} for n in range(90)])
+    memory.drain()
+    context = memory.context("trip", "Which ferry of Hvar is blue?", before=later.seq)
+    assert "captain of the port" in context.text
+    assert "blue? 7" not in context.text

@@ -195,7 +195,7 @@ def test_vectors_are_stored_for_what_they_were_made_of_alone(
             other.erase(conversation="trip")
             say(other, 7, "a new beginning under the same name")
 
-    happened = before(store_of(memory), "save_vectors", replace_it)
+    happened = before(store_of(memory).vectors, "save", replace_it)
     memory.drain()
     for marker in (8, 9):
         chat(memory, marker)

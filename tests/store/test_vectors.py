@@ -384,7 +384,7 @@ def test_an_embedder_that_comes_into_force_between_saving_and_the_cursor_still_d
     async def late(track: str, *args: Any, **options: Any) -> bool:
         if track == "embedded" and len(ask(location, "SELECT key FROM embedders")) == 1:
             now = first._engine._clock.now()
-            await store.use_embedder("fake-embedder-32", 32, passages=passages.VERSION, now=now)
+            await store.vectors.use("fake-embedder-32", 32, passages=passages.VERSION, now=now)
         return await finish(track, *args, **options)
 
     store.finish_work = late  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -69,6 +69,7 @@ def estimate(text: str) -> int:
 # Tokens. The pieces are roughly those of o200k; what they cost was measured on prose of each script and on code.
 # No piece looks beyond its own end, so that a text and its parts, cut between pieces, have the same pieces.
 
+_WORD: Final = 65  # characters of a piece, unless it is blank space
 _OPAQUE: Final = 32  # characters without a break: keys and encoded data, which no vocabulary knows
 _LOWER: Final = "a-z\u00df-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 _UPPER: Final = "A-Z\u00c0-\u00d6\u00d8-\u00de"
@@ -113,6 +114,9 @@ def _weight(piece: str) -> int:
     return -(-size // (3 if not first.isalpha() else 4 if core.isupper() else 6))
 
 
+_weighed = lru_cache(maxsize=1 << 15)(_weight)  # the same words come again and again
+
+
 class _Ruler:
     """Tells what any stretch of one text costs, after one walk over it, which many small texts can do without."""
 
@@ -123,7 +127,7 @@ class _Ruler:
     def _sums(self) -> tuple[array[int], array[int]]:
         """Where each piece ends, and what all pieces before each one cost."""
         pieces = _PIECE.findall(self.text)
-        weights = {piece: _weight(piece) for piece in set(pieces)}
+        weights = {piece: _weighed(piece) if len(piece) <= _WORD else _weight(piece) for piece in set(pieces)}
         ends = array("q", accumulate(map(len, pieces)))
         return ends, array("q", accumulate(map(weights.__getitem__, pieces), initial=0))
 

@@ -36,7 +36,9 @@ _WITHIN: Final = re.compile(r"[:\n\"“«]")
 
 def speaker(message: Message) -> str:
     """The name of the speaker on one line, without signs of ours; or the role, also for who calls himself by a role."""
-    name = " ".join(_SIGNS.sub(" ", message.name or "").split())[:NAME_LIMIT].strip(" -…")
+    if not message.name:
+        return message.role
+    name = " ".join(_SIGNS.sub(" ", message.name).split())[:NAME_LIMIT].strip(" -…")
     bare = name.lower().removeprefix("the ").strip()
     return name if bare and bare not in ROLES else message.role
 

@@ -15,6 +15,7 @@ from recollect.core.errors import InvalidInput
 from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt
 from recollect.core.text import identity
 from recollect.engine.opened import Opened
+from recollect.machine import cores
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.settings import Settings
 
@@ -43,8 +44,12 @@ class Upkeep(Opened):
             await self._store.rewind(self._principal, conversation)
         return await self._background.drain()
 
-    async def warm_up(self) -> None:
-        """Load what the first question would wait for: the built-in embedder, token tables, the rules of the ledger."""
+    async def warm_up(self, *, processes: int = 1) -> None:
+        """Load what the first question would wait for: the built-in embedder, token tables, the rules of the ledger.
+
+        Where this is one of as many `processes` as there are cores, questions are embedded and few rows read without
+        a thread: it would find no core free, and changing threads costs more than what is read.
+        """
 
         def load() -> None:
             import recollect.core.extract
@@ -56,6 +61,10 @@ class Upkeep(Opened):
         await asyncio.to_thread(load)
         if self._parts.embedder is None:
             await self._embedders.embed_question(self._embedders.current, "warm")
+        if processes > 1 and processes >= cores():
+            self._embedders.inline = True
+            self._store.read_inline()
+            await self._store.serving.has_keys()  # connects, before anybody waits for it
 
     async def flush(self) -> None:
         """Write what was noted while somebody waited: how recall fared, uses of profiles. The worker does it, too."""

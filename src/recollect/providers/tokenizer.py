@@ -200,24 +200,24 @@ _LONG_BLANKS: Final = re.compile(f"(?<![{_BLANKS}])[{_BLANKS}]{{{_TOO_LONG},}}(?
 
 
 class _Counted:
-    """Counts by the digest of what was counted, so that no text is kept. Those asked for longest ago go, half of them
-    at a time."""
+    """Counts by the length and hash of what was counted, so that no text is kept. Those asked for longest ago go, half
+    of them at a time."""
 
     def __init__(self, most: int = 1 << 16) -> None:
         self._most = most
-        self._new: dict[bytes, int] = {}
-        self._old: dict[bytes, int] = {}
+        self._new: dict[tuple[int, int], int] = {}
+        self._old: dict[tuple[int, int], int] = {}
 
-    def get(self, digest: bytes) -> int | None:
-        found = self._new.get(digest)
-        if found is None and (found := self._old.get(digest)) is not None:
-            self.keep(digest, found)
+    def get(self, mark: tuple[int, int]) -> int | None:
+        found = self._new.get(mark)
+        if found is None and (found := self._old.get(mark)) is not None:
+            self.keep(mark, found)
         return found
 
-    def keep(self, digest: bytes, count: int) -> int:
+    def keep(self, mark: tuple[int, int], count: int) -> int:
         if 2 * len(self._new) >= self._most:
             self._new, self._old = {}, self._new
-        self._new[digest] = count
+        self._new[mark] = count
         return count
 
 
@@ -248,9 +248,9 @@ class BpeTokenizer:
 
     def count_again(self, text: str) -> int:
         """The same, for a text that was counted before or will be: stored ones are, for one prompt after another."""
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        found = self._counted.get(digest)
-        return self._counted.keep(digest, self.count(text)) if found is None else found
+        mark = (len(text), hash(text))  # 64 bits: two texts that meet are not to be met
+        found = self._counted.get(mark)
+        return self._counted.keep(mark, self.count(text)) if found is None else found
 
     def encode(self, text: str) -> list[int]:
         """The token ids of `text`; lone surrogates are read as U+FFFD."""
@@ -296,7 +296,7 @@ class Remembering:
         self._count = functools.cache(tokenizer.count_again if isinstance(tokenizer, BpeTokenizer) else tokenizer.count)
 
     def count(self, text: str) -> int:
-        if not self._by_lines:
+        if not self._by_lines or text.find("\n", 0, -1) < 0:  # one line
             return self._count(text)
         found = self._whole.get(text)
         if found is None:

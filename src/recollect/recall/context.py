@@ -80,6 +80,10 @@ class Ingredients:
         """The entries by what they are worth for the question."""
         return important.weigh(self.entries, self.question, self.liked, self.zone)
 
+    @cached_property
+    def turns(self) -> list[list[Message]]:
+        return turns_of(self.newest)
+
     @property
     def covered(self) -> int:
         """Up to which seq the brief tells."""
@@ -171,7 +175,7 @@ def _filled(
     asked = Asked(given.question)
 
     def newest(free: Room, turns: int, told: Collection[int] = ()) -> Tail:
-        return newest_turns(given.newest, free, turns, told=told, asked=asked, tokenizer=tokenizer, count=count)
+        return newest_turns(given.turns, free, turns, told=told, asked=asked, tokenizer=tokenizer, count=count)
 
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
@@ -186,7 +190,7 @@ def _filled(
     if tail.is_cut:  # perhaps less, with what recall left; the turn itself, if it would quote all of it anyway
         room.left += tail.tokens(count)
         quoted = memory.whole
-        is_quoted = all(message.seq in quoted for message in turns_of(given.newest)[-1])
+        is_quoted = all(message.seq in quoted for message in given.turns[-1])
         tail = newest(Room(room.left + memory.tokens - base if is_quoted else room.left), 1, quoted)
         room.left += memory.tokens - tail.tokens(count)
         memory.leave_out(tail.whole)
@@ -197,7 +201,7 @@ def _filled(
     if not tail.is_cut:
         quoted = {item.message.seq for item in memory.chosen if item.message.conversation == given.conversation}
         covered = given.covered if brief.statements else 0
-        tail = with_older(given.newest, tail, room, quoted=quoted, covered=covered, count=count)
+        tail = with_older(given.turns, tail, room, quoted=quoted, covered=covered, count=count)
     room.left += memory.tokens
     brief = brief.without({message.seq for message in tail.whole})  # nothing is said twice
     memory.before = brief.lines
@@ -349,7 +353,7 @@ def _brief(
     given: Ingredients, budget: int, left: int, share: int, limits: Limits, tokenizer: Tokenizer, count: Count
 ) -> _Brief:
     """Entries by relevance, then as much of the narrative as fits."""
-    turns = turns_of(given.newest)
+    turns = given.turns
     if budget <= SMALL:
         obeys = any(message.role == "assistant" and not message.name for message in given.newest)  # people do not
         standing = [one for one in given.ranked if one.always_matters]
@@ -418,7 +422,7 @@ def _outside(given: Ingredients, tail: Tail, chosen: Sequence[Item], turns: int,
     """Messages of the newest turns that are not in the prompt, and where they can be found."""
     inside = {message.seq for message in tail.whole}
     inside |= {item.message.seq for item in chosen if item.message.conversation == given.conversation}
-    wanted = [message for turn in turns_of(given.newest)[-turns:] for message in turn if message.seq not in inside]
+    wanted = [message for turn in given.turns[-turns:] for message in turn if message.seq not in inside]
     if wanted:
         log.info("context: %d messages of the newest turns had no room", len(wanted))
     return [

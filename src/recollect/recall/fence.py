@@ -40,6 +40,8 @@ _ROLE_LINE: Final = re.compile(rf"([{_BREAK}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t
 
 def quoted(text: str) -> str:
     """Stored text that cannot be taken for the fence."""
+    if "<" not in text and "&" not in text:  # nearly all
+        return text
     return _QUOTE.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
 
@@ -49,11 +51,13 @@ def unquoted(text: str) -> str:
 
 def in_turn(text: str) -> str:
     """The text of a message where messages follow each other as one text: no line of it looks like another message."""
-    return _ROLE_LINE.sub(r"\1 ", quoted(text))
+    return quoted(text) if text.isprintable() else _ROLE_LINE.sub(r"\1 ", quoted(text))
 
 
 def _indented(text: str) -> str:
     """Stored text that begins behind something of ours."""
+    if text.isprintable():  # it has no lines
+        return quoted(text)
     return _LIKE_OURS.sub(r"\1 ", quoted(text))
 
 

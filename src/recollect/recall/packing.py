@@ -98,10 +98,6 @@ def passage_items(
 
     `near` and `lexical` say for each passage how it compares; lexical is 1 for the best of all messages.
     """
-    if len(pieces) == 1:  # most messages
-        ((text, kind, least),) = pieces
-        alone = NEAR * _at(near, 0) + LEXICAL * _at(lexical, 0) + CODE * (code and kind == "code")
-        return [Item(index, 0, message, text, kind, score + alone - alone, least)]
     worth = [
         NEAR * _at(near, place) + LEXICAL * _at(lexical, place) + CODE * (code and piece.kind == "code")
         for place, piece in enumerate(pieces)

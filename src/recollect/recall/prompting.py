@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+import numpy as np
+
 from recollect.core.models import Context, JsonObject, Message, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import paired
 from recollect.providers.tokenizer import Remembering, count_message
 from recollect.recall.briefs import Remembered
-from recollect.recall.context import Ingredients, Limits, build
+from recollect.recall.context import SMALL, Ingredients, Limits, build
 from recollect.recall.profile import Told, weigh
 from recollect.recall.recaller import Found, Recaller, items_of
 from recollect.recall.scope import Scope
@@ -23,8 +25,11 @@ from recollect.sql.store import SqlStore
 INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
 ENTRY: Final = 200  # characters that take as long as one entry of the ledger
 NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
-CANDIDATES: Final = 40  # messages whose passages may enter any prompt,
-TOKENS_EACH: Final = 25  # and one more for so many tokens of the budget
+RANKED: Final = 40  # messages that are ranked for any prompt, and one more for so many tokens of the budget
+TOKENS_EACH: Final = 25
+CANDIDATES: Final = 20  # of them, those whose passages may enter any prompt, and one more for so many tokens to quote,
+SPARE: Final = 1.5  # or as many as have so much more text than can be quoted, by the words that are known of them
+TOKENS_PER_WORD, FRAME = 2, 6
 LIKED: Final = 30  # messages that recall likes so well that what the ledger has of them is shown
 
 
@@ -47,22 +52,34 @@ class Prompting:
     ) -> tuple[Context, JsonObject]:
         """The prompt for a question, and how recall fared for it."""
         settings = self._settings
-        most = CANDIDATES + min(budget, 50_000) // TOKENS_EACH
+        most = RANKED + min(budget, 50_000) // TOKENS_EACH
         found = await self._recaller.find(
             principal, text, conversation=conversation, at=at, most=most, leaning=True, everywhere=everywhere
         )
         active = found.beside.active
-        newest = await self._newest_turns(principal, conversation, found.own, before)
+        remembered = await self._recaller.briefs.get(principal, conversation, found.beside.standing)
+        found = replace(found, degraded=(*found.degraded, *remembered.degraded))
+        unknown: list[Message] | None = None
+        if len(found.own) != sum(row["messages"] for row in found.own.conversations.values()):
+            # Damage: a message that recall does not know is shown nevertheless.
+            unknown = await self._store.history(principal, conversation, before=before, limit=NEWEST)
+        quoted = budget if budget <= SMALL else min(budget, settings.rag_token_budget)
+        wanted = _candidates(found, conversation, before, quoted)
+        # The profile comes last, so that a consent just revoked counts.
+        (latest, messages), profile = await self._recaller.texts_and_profile(
+            principal, (found.own, _last(found.own, before)), (found.scope, wanted)
+        )
+        newest = _whole_turns(list(latest.values()) if unknown is None else unknown)
         stored = before  # the question itself, if it is stored already; nothing counts from there on
         if stored is None and newest and newest[-1].role == "user" and newest[-1].content.strip() == text.strip():
             stored = newest[-1].seq
             newest = newest[:-1]
-        wanted: list[int] = found.ranked.tolist()
         if stored is not None:
-            wanted = [index for index in wanted if not _is_from(found.scope, index, conversation, stored)]
-        messages = await self._recaller.texts(principal, found.scope, wanted)
-        remembered = await self._recaller.briefs.get(principal, conversation, found.beside.standing)
-        found = replace(found, degraded=(*found.degraded, *remembered.degraded))
+            messages = {
+                index: message
+                for index, message in messages.items()
+                if message.seq < stored or message.conversation != conversation
+            }
         if stored is not None:  # what the question says itself is no memory yet
             known = [entry for entry in remembered.entries if entry.seq < stored]
             remembered = replace(remembered, entries=known)
@@ -70,8 +87,7 @@ class Prompting:
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         topic = None if active is None else {"id": active.id, "title": active.title}
-        profile = weigh(await self._store.profiles.get(principal), text)  # last, so that a consent just revoked counts
-        settled = (remembered, topic, profile, settings, budget, tokenizer)
+        settled = (remembered, topic, weigh(profile, text), settings, budget, tokenizer)
         size = sum(len(message.content) for message in (*messages.values(), *newest))
         size += ENTRY * len(remembered.entries)
         if size < INLINE_SIZE:
@@ -87,20 +103,6 @@ class Prompting:
         metrics["sources"]["profile"] = items.get("profile", 0)
         metrics["budget"] = budget
         return context, metrics
-
-    async def _newest_turns(
-        self, principal: Principal, conversation: str, scope: Scope, before: int | None
-    ) -> list[Message]:
-        """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
-        if len(scope) == sum(row["messages"] for row in scope.conversations.values()):
-            end = len(scope) if before is None else int(scope.seqs.searchsorted(before))
-            newest = list((await self._recaller.texts(principal, scope, range(max(0, end - NEWEST), end))).values())
-        else:  # damage: a message that recall does not know is shown nevertheless
-            newest = await self._store.history(principal, conversation, before=before, limit=NEWEST)
-        begins = [place for place, message in enumerate(newest) if message.role == "user"]
-        if len(newest) == NEWEST and begins:
-            newest = newest[begins[0] :]
-        return paired(newest)
 
 
 def _build(
@@ -155,5 +157,27 @@ def _liked(found: Found, conversation: str) -> Callable[[int], float]:
     return lambda seq: places.get(seq, 0.0)
 
 
-def _is_from(scope: Scope, index: int, conversation: str, seq: int) -> bool:
-    return int(scope.seqs[index]) >= seq and scope.conversations[int(scope.keys[index])]["name"] == conversation
+def _whole_turns(newest: list[Message]) -> list[Message]:
+    """The newest messages, from the beginning of a turn on: calls of tools and their results stay together."""
+    begins = [place for place, message in enumerate(newest) if message.role == "user"]
+    if len(newest) == NEWEST and begins:
+        newest = newest[begins[0] :]
+    return paired(newest)
+
+
+def _candidates(found: Found, conversation: str, before: int | None, quoted: int) -> list[int]:
+    """The best messages, as many as may be needed to quote so many tokens: more of short ones."""
+    scope, ranked = found.scope, found.ranked
+    if before is not None:
+        here = [key for key, row in scope.conversations.items() if row["name"] == conversation]
+        ranked = ranked[~(np.isin(scope.keys[ranked], here) & (scope.seqs[ranked] >= before))]
+    tokens = np.cumsum(TOKENS_PER_WORD * scope.words_in[ranked] + FRAME)
+    enough = int(np.searchsorted(tokens, SPARE * quoted))
+    listed: list[int] = ranked[: max(enough, CANDIDATES + quoted // TOKENS_EACH, LIKED)].tolist()
+    return listed
+
+
+def _last(scope: Scope, before: int | None) -> range:
+    """Where the newest messages of a conversation stand in its scope."""
+    end = len(scope) if before is None else int(scope.seqs.searchsorted(before))
+    return range(max(0, end - NEWEST), end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from recollect.core import times
 from recollect.core.errors import RecollectError
 from recollect.core.models import Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
+from recollect.core.profile import Profile
 from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
 from recollect.recall import profile, scoring
@@ -258,16 +259,19 @@ class Recaller:
 
     async def texts(self, principal: Principal, scope: Scope, indices: Sequence[int]) -> dict[int, Message]:
         """Messages by their index. What was read before is not read again: a scope is never older than the question."""
-        found = {index: scope.said.get(index) for index in indices}
-        missing = [index for index, message in found.items() if message is None]
-        if missing:
-            places = [(int(scope.keys[index]), int(scope.seqs[index])) for index in missing]
-            stored = await self._store.messages_at(principal, places)
-            for index, place in zip(missing, places, strict=True):
-                message = found[index] = stored.get(place)
-                if message is not None:
-                    scope.said.keep(index, message)
-        return {index: message for index, message in found.items() if message is not None}
+        known, places = _known(scope, indices)
+        stored = await self._store.messages_at(principal, list(places.values())) if places else {}
+        return _texts(scope, known, places, stored)
+
+    async def texts_and_profile(
+        self, principal: Principal, *asked: tuple[Scope, Sequence[int]]
+    ) -> tuple[list[dict[int, Message]], Profile]:
+        """The same of several scopes, and the profile as it may be used now, read at once: a change of threads costs
+        more than what is read."""
+        found = [(scope, *_known(scope, indices)) for scope, indices in asked]
+        missing = list(dict.fromkeys(place for _, _, places in found for place in places.values()))
+        stored, usable = await self._store.messages_and_profile(principal, missing)
+        return [_texts(scope, known, places, stored) for scope, known, places in found], usable
 
     def metrics(
         self, principal: Principal, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None
@@ -320,13 +324,42 @@ def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: boo
             for (index, message), text, score in zip(messages.items(), stripped, totals, strict=True)
             if text
         ]
-    borders, near, lexical = Passages.of(found, chosen)
     said, code = found.scope.said, found.question.about_code
+    pieces = {index: said.pieces(index, message) for index, message in messages.items()}
+    long = [index for index, some in pieces.items() if len(some) != 1]  # few
+    borders, near, lexical = Passages.of(found, np.array(long, np.int64)) if long else Passages([], [], [])
+    spans = dict(zip(long, pairwise(borders), strict=True))
     items: list[Item] = []
-    for (index, message), score, (first, stop) in zip(messages.items(), totals, pairwise(borders), strict=True):
-        pieces = said.pieces(index, message)
-        items += passage_items(index, message, pieces, score, near[first:stop], lexical[first:stop], code=code)
+    for (index, message), score in zip(messages.items(), totals, strict=True):
+        some = pieces[index]
+        if len(some) == 1:
+            items.append(Item(index, 0, message, *some[0][:2], score, some[0].least))
+        else:
+            own = slice(*spans[index])
+            items += passage_items(index, message, some, score, near[own], lexical[own], code=code)
     return items
+
+
+Place = tuple[int, int]  # the key of a conversation, and a seq
+
+
+def _known(scope: Scope, indices: Iterable[int]) -> tuple[dict[int, Message | None], dict[int, Place]]:
+    """Messages by their index as far as they are in memory, and where the others lie."""
+    known = {index: scope.said.get(index) for index in indices}
+    missing = [index for index, message in known.items() if message is None]
+    places = zip(scope.keys[missing].tolist(), scope.seqs[missing].tolist(), strict=True)
+    return known, dict(zip(missing, places, strict=True))
+
+
+def _texts(
+    scope: Scope, known: dict[int, Message | None], places: Mapping[int, Place], stored: Mapping[Place, Message]
+) -> dict[int, Message]:
+    """With those just read, which are kept in memory; what is in neither was erased."""
+    for index, place in places.items():
+        message = known[index] = stored.get(place)
+        if message is not None:
+            scope.said.keep(index, message)
+    return {index: message for index, message in known.items() if message is not None}
 
 
 def _similar(message: Message, answer: Message | None, near: float, now: datetime) -> Similar:

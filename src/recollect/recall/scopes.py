@@ -50,7 +50,7 @@ class Scopes:
 
     async def _take(self, scope: Scope, news: News) -> Scope:
         if news.fresh or {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:
-            rows = await self._store.embedders()
+            rows = await self._store.vectors.embedders()
             self.embedders = {row["key"]: (row["name"], row["dimensions"]) for row in rows}
         dimensions = {key: size for key, (_, size) in self.embedders.items()}
         if len(news.entries) + len(news.vectors) <= INLINE:

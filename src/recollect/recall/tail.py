@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from recollect.core.models import JsonObject, Message
 from recollect.core.protocols import Tokenizer
-from recollect.core.turns import turns_of
 from recollect.recall import fence
 from recollect.recall.excerpts import Asked, excerpt
 
@@ -58,7 +57,7 @@ class Tail:
 
 
 def newest_turns(
-    messages: Sequence[Message],
+    turns: Sequence[Sequence[Message]],
     room: Room,
     most: int,
     *,
@@ -68,7 +67,7 @@ def newest_turns(
     count: Count,
 ) -> Tail:
     """The newest turns that fit, at most `most`; of the very newest at least an excerpt, unless it is told whole."""
-    tail, turns = Tail(), turns_of(messages)
+    tail = Tail()
     for turn in reversed(turns[-most:]):
         whole = [as_message(message) for message in turn]
         if not room.take(sum(map(count, whole))):
@@ -97,14 +96,14 @@ def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: Tok
 
 
 def with_older(
-    messages: Sequence[Message], tail: Tail, room: Room, *, quoted: Collection[int], covered: int, count: Count
+    turns: Sequence[Sequence[Message]], tail: Tail, room: Room, *, quoted: Collection[int], covered: int, count: Count
 ) -> Tail:
     """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall.
 
     What the brief has covered, up to that seq, is in no hole; nor is a turn all of whose messages are quoted.
     """
     known = {message.seq for message in tail.whole}
-    for turn in reversed(turns_of(messages)):
+    for turn in reversed(turns):
         if turn[0].seq in known or all(message.seq in quoted for message in turn):
             continue
         if turn[-1].seq <= covered:

@@ -77,6 +77,7 @@ class Options:
     json_logs: bool = False
     log_level: str = "info"
     works: bool = True  # whether derived work is done in this process
+    processes: int = 1  # that serve together
 
 
 def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
@@ -90,7 +91,7 @@ def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         async with memory:
-            await memory.warm_up()
+            await memory.warm_up(processes=options.processes)
             noting = asyncio.create_task(_note(memory))
             with hurried_by_signals(parts.chats):
                 yield

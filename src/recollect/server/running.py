@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import os
+import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -21,6 +23,8 @@ from recollect.server.app import Options, make_app
 from recollect.server.working import WorkerBeside
 
 BACKLOG: Final = 2048
+COLLECTED: Final = (50_000, 20, 20)  # objects until rings of them are looked for: a large memory is walked each time
+SHARING: Final = "recollect.server.door:SharingLoop"
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
 
 
@@ -30,9 +34,10 @@ class Ready(Protocol):
 
 def serve(options: Options, *, workers: int, ready: Ready) -> None:
     """Until it is told to stop."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait by spinning, on cores that others need
     keys = asyncio.run(check(options))
     config = uvicorn.Config(
-        partial(_app, replace(options, works=False)),
+        partial(_app, replace(options, works=False, processes=workers)),
         factory=True,
         host=options.host,
         port=options.port,
@@ -41,6 +46,7 @@ def serve(options: Options, *, workers: int, ready: Ready) -> None:
         server_header=False,
         timeout_graceful_shutdown=GRACE,
         workers=workers,
+        loop="auto" if workers == 1 or sys.platform == "win32" else SHARING,
         lifespan="on",
     )
     telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
@@ -58,6 +64,7 @@ def serve(options: Options, *, workers: int, ready: Ready) -> None:
 
 
 def _app(options: Options) -> FastAPI:
+    gc.set_threshold(*COLLECTED)
     telemetry.set_up_logs(lines=options.json_logs, level=options.log_level)
     tracing.set_up()
     return make_app(options)

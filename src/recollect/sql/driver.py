@@ -64,12 +64,19 @@ class Purged:
 
 class Driver(Protocol):
     dialect: str
+    inline: bool  # whether short reads run on the thread that asks
 
     def open(self, now: int) -> None:
         """Connect, and bring the schema up to date (`now` in microseconds dates the migrations)."""
         ...
 
-    def read(self, job: Job[T]) -> Future[T]: ...
+    def read_inline(self) -> None:
+        """From now on short reads run on the thread that asks, where this database can do that."""
+        ...
+
+    def read(self, job: Job[T], *, short: bool = False) -> Future[T]:
+        """A `short` one reads few rows by their keys."""
+        ...
 
     def write(self, job: Job[T]) -> Future[T]: ...
 

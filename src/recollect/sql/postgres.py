@@ -77,6 +77,7 @@ class PostgresTransaction:
 
 class PostgresDriver:
     dialect = "postgres"
+    inline = False
 
     def __init__(self, dsn: str, *, connections: int = 8, migrations: Sequence[schema.Migration] | None = None) -> None:
         try:
@@ -152,7 +153,10 @@ class PostgresDriver:
 
     # Reading and writing
 
-    def read(self, job: Job[T]) -> Future[T]:
+    def read_inline(self) -> None:
+        """A server elsewhere keeps one waiting: nothing changes."""
+
+    def read(self, job: Job[T], *, short: bool = False) -> Future[T]:
         return self._submit(lambda connection: self._run(connection, _READING, job))
 
     def write(self, job: Job[T]) -> Future[T]:

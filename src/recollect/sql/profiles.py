@@ -20,11 +20,7 @@ class Profiles:
 
     async def get(self, principal: Principal) -> Profile:
         """The profile as it may be used now: an empty one without consent."""
-        row = await self._read(lambda tx: tx.one("get_profile", person=principal.person))
-        if row is None or row["body"] is None:
-            found = row or {"granted": 0, "stored": 0}
-            return Profile(consent=bool(found["granted"]), stored=bool(found["stored"]))
-        return profile.from_stored(json.loads(row["body"]), updated_at=times.from_micros(row["updated_at"]))
+        return await self._read(lambda tx: usable_profile(tx, principal))
 
     async def change(self, principal: Principal, changes: JsonObject, *, actor: str, now: datetime) -> None:
         """Fields that are not named stay as they are. A profile with nothing in it is not kept."""
@@ -73,6 +69,14 @@ class Profiles:
                 write_audit(tx, Act(principal, actor, action, {}, now))
 
         await self._write(job)
+
+
+def usable_profile(tx: Transaction, principal: Principal) -> Profile:
+    row = tx.one("get_profile", person=principal.person)
+    if row is None or row["body"] is None:
+        found = row or {"granted": 0, "stored": 0}
+        return Profile(consent=bool(found["granted"]), stored=bool(found["stored"]))
+    return profile.from_stored(json.loads(row["body"]), updated_at=times.from_micros(row["updated_at"]))
 
 
 def pieces_of(body: str) -> Iterator[str]:

@@ -9,9 +9,10 @@ from typing import Any
 from recollect.core import times
 from recollect.core.drafts import to_json
 from recollect.core.models import Conversation, Draft, Message
-from recollect.sql.driver import Row
+from recollect.sql.driver import Row, Transaction
 
 TITLE_LENGTH = 80
+MadeOf = tuple[int, int]  # the key and generation of the conversation that derived rows were made of
 
 
 def stored_message(draft: Draft, conversation: str, seq: int, at: datetime) -> Message:
@@ -99,3 +100,9 @@ def _optional_json(text: str | None) -> Any:
 
 def _optional_moment(micros: int | None) -> datetime | None:
     return None if micros is None else times.from_micros(micros)
+
+
+def unchanged(tx: Transaction, scope: Row, made_of: MadeOf) -> Row | None:
+    """The conversation, if it still is the one that was read: not erased, not restored, not to be made anew."""
+    row = tx.one("scope_conversations", **scope)
+    return row if row is not None and (row["key"], row["generation"]) == made_of else None

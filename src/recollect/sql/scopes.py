@@ -76,12 +76,21 @@ def load_beside(tx: Transaction, principal: Principal, conversation: str | None)
     return Beside(active, standing_of(tx, principal, conversation))
 
 
+def is_as_it_was(tx: Transaction, principal: Principal, conversation: str | None, state: State) -> bool:
+    """Whether nothing is new in a scope since `state`."""
+    return _state(tx, principal, conversation) == state
+
+
+def _state(tx: Transaction, principal: Principal, conversation: str | None) -> State:
+    found = tx.one("scope_state", person=principal.person, conversation=conversation) or {}
+    return tuple(str(value) for value in found.values())
+
+
 def load_scope(
     tx: Transaction, principal: Principal, conversation: str | None, known: Known, state: State, texts: Texts
 ) -> News | None:
     """What is new since `state`, when the scope was as `known` says; None if nothing is."""
-    found = tx.one("scope_state", person=principal.person, conversation=conversation) or {}
-    now = tuple(str(value) for value in found.values())
+    now = _state(tx, principal, conversation)
     if now == state:
         return None
     rows = tx.all("scope_conversations", person=principal.person, conversation=conversation)

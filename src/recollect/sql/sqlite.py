@@ -61,6 +61,7 @@ _PRAGMAS: Final = (
 
 class SqliteDriver:
     dialect = "sqlite"
+    inline = False
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class SqliteDriver:
         self._open_connections: list[apsw.Connection] = []
         self._asides: list[threading.Thread] = []
         self._gate = threading.Lock()
+        self._reading = threading.Lock()  # held by who reads inline; nobody waits for it but who closes
         self._closed = False
         self.guard = Safeguard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
@@ -123,7 +125,8 @@ class SqliteDriver:
             self._pool.shutdown(wait=True)
         if self._group is not None:
             self._group.close()
-        self._disconnect()
+        with self._reading:
+            self._disconnect()
 
     def _disconnect(self) -> None:
         while self._open_connections:
@@ -183,20 +186,36 @@ class SqliteDriver:
 
     # Reading
 
-    def read(self, job: Job[T]) -> Future[T]:
+    def read_inline(self) -> None:
+        self.inline = bool(self._readers)
+
+    def read(self, job: Job[T], *, short: bool = False) -> Future[T]:
         if self._pool is None:
             return self.write(job)
+        if short and self.inline:
+            with self._reading:
+                if self._closed:
+                    raise closed_error()
+                try:
+                    return _done(self._read(job, waits=False))
+                except StoreUnavailable as error:
+                    if error.code != "store_busy":
+                        raise
         try:
             return self._pool.submit(self._read, job)
         except RuntimeError:  # the pool is shut down
             raise closed_error() from None
 
-    def _read(self, job: Job[T]) -> T:
+    def _read(self, job: Job[T], *, waits: bool = True) -> T:
+        """On this thread's own connection. One that does not wait is refused where others would wait for a lock."""
         with translated():
             connection = getattr(self._local, "connection", None)
             if connection is None:
                 connection = self._local.connection = self._connect()
                 connection.execute("PRAGMA query_only = ON")
+                if not waits:
+                    connection.set_busy_timeout(0)
+                    connection.setlk_timeout(0, 0)
             connection.execute("BEGIN")
             try:
                 return job(SqliteTransaction(connection, self._queries))
@@ -306,6 +325,12 @@ class SqliteDriver:
             self._asides = [*(t for t in self._asides if t.is_alive()), thread]
             thread.start()
         return future
+
+
+def _done(result: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from recollect.core.models import (
     Message,
     Principal,
 )
+from recollect.core.profile import Profile
 from recollect.sql.appending import Request, append, save_entries
 from recollect.sql.archive import Archive
 from recollect.sql.audit import LIBRARY, Act, Audit, write_audit
@@ -35,16 +36,17 @@ from recollect.sql.briefs import Briefs
 from recollect.sql.driver import Driver, Job, Purged, Row, Transaction
 from recollect.sql.erasing import Erasing, no_conversation
 from recollect.sql.grouping import Grouping
-from recollect.sql.profiles import Profiles
-from recollect.sql.rows import to_conversation, to_message
-from recollect.sql.scopes import Beside, Known, News, State, load_beside, load_scope
+from recollect.sql.profiles import Profiles, usable_profile
+from recollect.sql.rows import MadeOf, to_conversation, to_message, unchanged
+from recollect.sql.scopes import Beside, Known, News, State, is_as_it_was, load_beside, load_scope
 from recollect.sql.serving import Serving
 from recollect.sql.texts import Texts
 from recollect.sql.topics import Topics
+from recollect.sql.vectors import Vectors
 
 T = TypeVar("T")
 EVERYTHING: Final = 2**62
-MadeOf = tuple[int, int]  # the key and generation of the conversation that derived rows were made of
+FEW: Final = 200  # messages that are read at once
 
 
 class SqlStore:
@@ -55,8 +57,9 @@ class SqlStore:
         self.topics = Topics(self._read, self._write, self._texts)
         self.grouping = Grouping(self._write, self._texts)
         self.archive = Archive(self._read, self._write, self._texts)
-        self.serving = Serving(self._read, self._write)
-        self.profiles = Profiles(self._read, self._write)
+        self.serving = Serving(self._read_short, self._write)
+        self.vectors = Vectors(self._read, self._write, self._texts)
+        self.profiles = Profiles(self._read_short, self._write)
         self.audit = Audit(self._read, self._write)
 
     @property
@@ -72,6 +75,15 @@ class SqlStore:
 
     async def _read(self, job: Job[T]) -> T:
         return await asyncio.wrap_future(self._driver.read(job))
+
+    async def _read_short(self, job: Job[T]) -> T:
+        """For few rows by their keys."""
+        future = self._driver.read(job, short=True)
+        return future.result() if future.done() else await asyncio.wrap_future(future)
+
+    def read_inline(self) -> None:
+        """Short reads run where they are asked for, if the database is a file: changing threads takes longer."""
+        self._driver.read_inline()
 
     async def _write(self, job: Job[T]) -> T:
         return await asyncio.wrap_future(self._driver.write(job))
@@ -338,7 +350,7 @@ class SqlStore:
         )
 
         def job(tx: Transaction) -> int:
-            if tx.one("lock_conversation", **scope) is None or _unchanged(tx, scope, made_of) is None:
+            if tx.one("lock_conversation", **scope) is None or unchanged(tx, scope, made_of) is None:
                 return 0
             key = made_of[0]
             tx.run("delete_entries", key=key, after=after, through=through)
@@ -360,7 +372,7 @@ class SqlStore:
         scope = {"person": principal.person, "conversation": conversation}
 
         def job(tx: Transaction) -> None:
-            if _unchanged(tx, scope, made_of) is not None:
+            if unchanged(tx, scope, made_of) is not None:
                 tx.many("save_tokens", rows)
 
         await self._write(job)
@@ -409,85 +421,6 @@ class SqlStore:
     async def release_lease(self, name: str, *, holder: str) -> None:
         await self._write(lambda tx: tx.run("release_lease", name=name, holder=holder))
 
-    # Vectors
-
-    async def use_embedder(
-        self, name: str, dimensions: int, *, passages: int, now: datetime, backfill: bool = True
-    ) -> Row:
-        """The row of this embedder, which is in force from now on. Another one's vectors are then outdated.
-
-        Without `backfill` only messages that come from now on get vectors.
-        """
-        asked = {"name": name, "dimensions": dimensions, "passages": passages}
-
-        def job(tx: Transaction) -> Row:
-            tx.run("lock_embedders")
-            newest = tx.one("newest_embedder")
-            if newest is not None and asked.items() <= newest.items():
-                return newest
-            tx.run("insert_embedder", **asked, now=times.to_micros(now))
-            tx.run("outdate_vectors" if backfill else "skip_vectors")
-            made = tx.one("newest_embedder")
-            assert made is not None  # noqa: S101 - inserted in this transaction
-            return made
-
-        newest = await self._read(lambda tx: tx.one("newest_embedder"))
-        if newest is not None and asked.items() <= newest.items():
-            return newest  # the rule; nothing is written for it
-        return await self._write(job)
-
-    async def embedder_in_force(self) -> Row | None:
-        return await self._read(lambda tx: tx.one("newest_embedder"))
-
-    async def embedders(self) -> list[Row]:
-        return await self._read(lambda tx: tx.all("every_embedder"))
-
-    async def unembedded(
-        self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
-    ) -> list[Row]:
-        scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
-        return await self._said("unembedded_messages", **scope, embedder=embedder)
-
-    async def save_vectors(
-        self,
-        principal: Principal,
-        conversation: str,
-        made_of: MadeOf,
-        rows: Sequence[tuple[int, bytes]],
-        *,
-        embedder: Mapping[str, Any],
-        after: int,
-        through: int,
-    ) -> bool:
-        """Vectors by seq. When none are missing any more, they serve, and those of other embedders go.
-
-        False if another embedder is in force by now: then nothing is saved.
-        """
-
-        def job(tx: Transaction) -> bool:
-            scope = _unchanged(tx, {"person": principal.person, "conversation": conversation}, made_of)
-            newest = tx.one("newest_embedder")
-            if newest != embedder:
-                return False
-            if scope is None:
-                return True
-            own = embedder["key"]
-            key, generation = made_of
-            made = [{"key": key, "seq": seq, "embedder": own, "vectors": blob} for seq, blob in rows]
-            tx.many("save_vectors", made)
-            tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
-            complete = through >= scope["last_seq"]
-            if complete and scope["embedder_key"] not in (None, own):  # without backfill, the old ones go on serving
-                made_now = tx.one("count_vectors", key=key, embedder=own) or {"n": 0}
-                complete = made_now["n"] >= scope["messages"]
-            if complete or scope["embedder_key"] is None:
-                tx.run("serve_vectors", key=key, embedder=own)
-            if complete and scope["embedder_key"] not in (None, own):
-                tx.run("delete_other_vectors", key=key, embedder=own)
-            return True
-
-        return await self._write(job)
-
     # Recall
 
     async def load_scope(
@@ -496,17 +429,39 @@ class SqlStore:
         """What changed in a scope since `known`; everything, if something went or was made anew; None if nothing. And
         what stands beside it: a question needs both, and each reading costs a change of threads."""
 
+        def beside(tx: Transaction) -> Beside | None:
+            if is_as_it_was(tx, principal, conversation, state):
+                return load_beside(tx, principal, conversation)
+            return None
+
         def job(tx: Transaction) -> tuple[News | None, Beside]:
             news = load_scope(tx, principal, conversation, known, state, self._texts)
             return news, load_beside(tx, principal, conversation)
 
+        if self._driver.inline and (found := await self._read_short(beside)) is not None:
+            return None, found
         return await self._read(job)
 
     async def messages_at(
         self, principal: Principal, places: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], Message]:
         """Messages by conversation key and seq, as far as they are (still) there and the person's own."""
-        rows = await self._said("messages_at", person=principal.person, cursors=to_json(places))
+        return await self._read(lambda tx: self._messages_at(tx, principal, places))
+
+    async def messages_and_profile(
+        self, principal: Principal, places: Sequence[tuple[int, int]]
+    ) -> tuple[dict[tuple[int, int], Message], Profile]:
+        """The same, and the profile as it may be used now: two of the things that a prompt needs, in one reading."""
+
+        def job(tx: Transaction) -> tuple[dict[tuple[int, int], Message], Profile]:
+            return self._messages_at(tx, principal, places) if places else {}, usable_profile(tx, principal)
+
+        return await (self._read_short(job) if len(places) <= FEW else self._read(job))
+
+    def _messages_at(
+        self, tx: Transaction, principal: Principal, places: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], Message]:
+        rows = self._texts.fill(tx, tx.all("messages_at", person=principal.person, cursors=to_json(places)))
         return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
 
     async def save_recalls(self, rows: Sequence[Row]) -> None:
@@ -548,12 +503,6 @@ class SqlStore:
         else:
             found = [*found, Finding("words", "ok", "every message can be found by its words")]
         return [*found, await self.archive.examine()]
-
-
-def _unchanged(tx: Transaction, scope: Row, made_of: MadeOf) -> Row | None:
-    """The conversation, if it still is the one that was read: not erased, not restored, not to be made anew."""
-    row = tx.one("scope_conversations", **scope)
-    return row if row is not None and (row["key"], row["generation"]) == made_of else None
 
 
 def _rewind_topics(tx: Transaction, person: str | None, conversation: str | None) -> None:

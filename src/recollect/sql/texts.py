@@ -7,10 +7,12 @@ of its block alone: they come back without text, marked `damaged`.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
+from sys import getsizeof
 from typing import Final
 
 from recollect.core import archive
@@ -21,14 +23,17 @@ from recollect.sql.driver import Row, Transaction
 log = logging.getLogger(__name__)
 
 KEPT: Final = archive.KEPT  # learned dictionaries in memory,
-UNPACKED: Final = 256  # and blocks that were read lately: a question reads many messages of few blocks
+UNPACKED: Final = 24 * 1024 * 1024  # bytes of blocks that were read lately: a question reads messages of many
+KEY: Final = 32  # bytes of the key of a message
 LARGE: Final = 1 << 16  # bytes of a packed block that is not kept
 
 
 class Texts:
     def __init__(self) -> None:
         self._dictionaries: OrderedDict[int, Dictionary] = OrderedDict()
-        self._unpacked: OrderedDict[bytes, dict[int, str]] = OrderedDict()  # by the packed block
+        self._unpacked: OrderedDict[bytes, tuple[dict[int, str], int]] = OrderedDict()  # by the packed block, with size
+        self._size = 0
+        self._lock = threading.Lock()
         self._told: set[int] = set()  # damaged blocks that were named in the log
 
     def fill(self, tx: Transaction, rows: list[Row]) -> list[Row]:
@@ -55,7 +60,7 @@ class Texts:
         assert isinstance(key, int) and isinstance(body, bytes)  # noqa: S101 - what the schema says
         known = self._unpacked.get(body)
         if known is not None:
-            return known
+            return known[0]
         try:
             return self._keep(body, said_in(archive.decode(body, find)))
         except Damaged as first:
@@ -69,11 +74,15 @@ class Texts:
                 return None
 
     def _keep(self, body: bytes, said: dict[int, str]) -> dict[int, str]:
-        if len(body) <= LARGE:
-            self._unpacked[body] = said
-            while len(self._unpacked) > UNPACKED:
-                with suppress(KeyError):  # another thread was quicker
-                    self._unpacked.popitem(last=False)
+        if len(body) > LARGE:
+            return said
+        size = getsizeof(body) + getsizeof(said) + sum(KEY + getsizeof(text) for text in said.values())
+        with self._lock:
+            if body not in self._unpacked:
+                self._unpacked[body] = said, size
+                self._size += size
+            while self._size > UNPACKED:
+                self._size -= self._unpacked.popitem(last=False)[1][1]
         return said
 
     def dictionary(self, tx: Transaction, id: int) -> Dictionary:
@@ -95,7 +104,9 @@ class Texts:
 
     def forget(self) -> None:
         """What people said, and learned dictionaries, which hold pieces of it."""
-        self._unpacked.clear()
+        with self._lock:
+            self._unpacked.clear()
+            self._size = 0
         for number in list(self._dictionaries):
             archive.forget(number)
         self._dictionaries.clear()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from recollect.core.errors import ProviderUnavailable
+from recollect.machine import cores
 from recollect.providers.minilm.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class MiniLM:
     dimensions = 384
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self._threads = threads or _cores()
+        self._threads = threads or cores()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector for each text, in the order given. Other tasks run meanwhile."""
@@ -206,10 +207,3 @@ def _give_way() -> None:
         with suppress(OSError):
             own = threading.get_native_id()
             os.setpriority(os.PRIO_PROCESS, own, max(NICE, os.getpriority(os.PRIO_PROCESS, own)))
-
-
-def _cores() -> int:
-    """How many cores this process may use, where the system tells."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,0 +1,206 @@
+"""A process for each core needs no threads for what is short: the same answers, and nothing is older than before."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import AsyncMemory
+from recollect.core.errors import StoreUnavailable
+from recollect.providers.minilm import MiniLM
+from recollect.recall.briefs import LatestBriefs
+from recollect.recall.packing import Said
+from recollect.sql.sqlite import SqliteDriver
+from recollect.sql.texts import Texts
+from recollect.testing import FakeEmbedder
+
+MANY = 1000  # processes, which no machine has cores for
+
+
+def _memory(location: str, **options: Any) -> AsyncMemory:
+    return AsyncMemory(location, embedder=FakeEmbedder(32), worker=False, **options)
+
+
+def test_inline_prompts_are_the_same_and_know_at_once_what_others_stored(location: str) -> None:
+    async def run() -> None:
+        async with _memory(location) as threaded, _memory(location) as inline:
+            await inline.warm_up(processes=MANY)
+            for number in range(30):
+                await threaded.add("trip", "user", f"The ferry of day {number} has {number * 7} seats.")
+                query = f"How many seats has the ferry of day {number}?"
+                there, here = await threaded.context("trip", query), await inline.context("trip", query)
+                assert here.messages == there.messages
+                assert f"day {number} has {number * 7} seats" in here.text
+            await threaded.drain()
+            assert (await inline.context("trip", "Which ferry?")).text == (
+                await threaded.context("trip", "Which ferry?")
+            ).text
+
+    asyncio.run(run())
+
+
+def test_a_consent_that_another_process_takes_back_counts_for_the_next_inline_prompt(location: str) -> None:
+    async def run() -> None:
+        async with _memory(location) as other, _memory(location) as inline:
+            await inline.warm_up(processes=MANY)
+            for granted in (True, False, True, False):
+                await other.set_consent(granted)
+                await other.set_profile({"notes": "I sail to Zanzibara."})
+                assert ("Zanzibara" in (await inline.context("trip", "Where do I sail?")).text) is granted
+
+    asyncio.run(run())
+
+
+def test_an_erased_message_is_gone_from_the_next_inline_prompt(location: str) -> None:
+    async def run() -> None:
+        async with _memory(location) as other, _memory(location) as inline:
+            await inline.warm_up(processes=MANY)
+            kept = await other.add("trip", "user", "The hotel is called Bellevue.")
+            gone = await other.add("trip", "user", "The code of the safe is zanzibar.")
+            assert "zanzibar" in (await inline.context("trip", "What is the code of the safe?")).text
+            await other.erase(conversation="trip", message=gone.id)
+            after = await inline.context("trip", "What is the code of the safe?")
+            assert "zanzibar" not in after.text
+            assert kept.content in after.text
+
+    asyncio.run(run())
+
+
+def test_a_consent_that_is_taken_back_while_a_prompt_is_made_counts(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the last thing is read."""
+
+    async def run() -> None:
+        async with _memory(location) as other, _memory(location) as asking:
+            await asking.warm_up(processes=MANY)
+            await other.set_consent(True)
+            await other.set_profile({"notes": "I sail to Zanzibara."})
+            await other.add("trip", "user", "The hotel is called Bellevue.")
+            assert "Zanzibara" in (await asking.context("trip", "Where do I sail?")).text
+            real = LatestBriefs.get
+
+            async def revoking(self: LatestBriefs, *given: Any) -> Any:
+                await other.revoke_consent()
+                return await real(self, *given)
+
+            monkeypatch.setattr(LatestBriefs, "get", revoking)
+            assert "Zanzibara" not in (await asking.context("trip", "Where do I sail?")).text
+
+    asyncio.run(run())
+
+
+def test_the_built_in_embedder_inline_says_the_same_and_fails_as_it_does_on_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    real = MiniLM.encode
+
+    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+        threads.append(threading.get_ident())
+        if any("broken" in text for text in texts):
+            raise RuntimeError("no memory left")
+        return real(self, texts, check)
+
+    async def run() -> None:
+        path = tmp_path / "some.db"
+        async with AsyncMemory(path, worker=False) as threaded, AsyncMemory(path, worker=False) as inline:
+            await inline.warm_up(processes=MANY)
+            await threaded.add("trip", "user", "I am allergic to peanuts.")
+            await threaded.drain()
+            monkeypatch.setattr(MiniLM, "encode", encode)
+            for query, own in (("What can I not eat?", True), ("Was kann ich nicht essen? " * 20, False)):
+                threads.clear()
+                there, here = await threaded.context("trip", query), await inline.context("trip", query)
+                assert here.messages == there.messages
+                assert [one == threading.get_ident() for one in threads] == [False, own]
+            for memory in (threaded, inline):
+                assert (await memory.context("trip", "What is broken?")).degraded == ("embedder",)
+
+    asyncio.run(run())
+
+
+def test_messages_that_leave_the_cache_while_others_come_are_found_nevertheless(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Said.__init__, "__defaults__", (20_000,))
+
+    async def run() -> None:
+        async with _memory(location) as memory:
+            for number in range(60):
+                await memory.add("trip", "user", f"The ferry of day {number} has {number * 7} seats.")
+            await memory.drain()
+            for number in range(0, 60, 7):
+                found = await memory.recall(f"the ferry of day {number} and its seats", conversation="trip", limit=40)
+                assert len([hit for hit in found.hits if hit.message_id]) == 40
+
+    asyncio.run(run())
+
+
+def _driver(path: Path) -> SqliteDriver:
+    driver = SqliteDriver(str(path / "some.db"))
+    driver.open(0)
+    return driver
+
+
+def test_only_short_reads_run_where_they_are_asked_for_and_only_then(tmp_path: Path) -> None:
+    driver = _driver(tmp_path)
+
+    def where(short: bool) -> int:
+        return driver.read(lambda _: threading.get_ident(), short=short).result(10)
+
+    own = threading.get_ident()
+    assert own not in (where(True), where(False))
+    driver.read_inline()
+    assert where(True) == own
+    assert where(False) != own
+    driver.close()
+    with pytest.raises(StoreUnavailable):
+        driver.read(lambda _: 1, short=True)
+
+
+def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, real = _driver(tmp_path), SqliteDriver._read
+    driver.read_inline()
+
+    def busy(self: SqliteDriver, job: Any, *, waits: bool = True) -> Any:
+        if not waits:
+            raise StoreUnavailable("store_busy", "The database is locked.")
+        return real(self, job)
+
+    assert driver.read(lambda tx: tx.one("any_key"), short=True).result() is None
+    assert driver._local.connection.pragma("busy_timeout") == 0
+    monkeypatch.setattr(SqliteDriver, "_read", busy)
+    found: Future[int] = driver.read(lambda _: threading.get_ident(), short=True)
+    assert found.result(10) != threading.get_ident()
+    driver.close()
+
+
+def test_what_a_read_raises_is_raised_inline_too(tmp_path: Path) -> None:
+    driver = _driver(tmp_path)
+    driver.read_inline()
+    with pytest.raises(ZeroDivisionError):
+        driver.read(lambda _: 1 // 0, short=True)
+    assert driver.read(lambda tx: tx.one("any_key"), short=True).result() is None
+    driver.close()
+
+
+def test_unpacked_blocks_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.sql.texts.UNPACKED", 10_000)
+    texts = Texts()
+    for number in range(100):
+        texts._keep(f"block {number}".encode(), {number: "x" * 900})
+        texts._keep(f"block {number}".encode(), {number: "x" * 900})  # two threads read the same one
+    sizes = [size for _, size in texts._unpacked.values()]
+    assert 8 <= len(sizes) <= 10
+    assert sum(sizes) == texts._size <= 10_000
+    assert b"block 99" in texts._unpacked
+    texts.forget()
+    assert (texts._size, len(texts._unpacked)) == (0, 0)
