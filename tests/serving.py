@@ -151,6 +151,20 @@ class Served:
         return client.post("/v1/chat/completions", json=body, headers=headers)
 
 
+class Browser:
+    """A page's own requests: with a cookie, and with what it is told to send."""
+
+    def __init__(self, served: Served, key: str) -> None:
+        self.client = served.new_client()
+        self.url = served.url
+        self.login = self.client.post("/api/v1/session", json={"key": key}, headers={"Origin": served.url})
+        self.csrf = self.login.json().get("csrf")
+
+    def add(self, **headers: str) -> int:
+        path, body = "/api/v1/conversations/page/messages", {"role": "user", "content": "from a page"}
+        return self.client.post(path, json=body, headers=headers).status_code
+
+
 @dataclass(frozen=True)
 class Told:
     """What a chat answered."""

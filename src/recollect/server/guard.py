@@ -194,13 +194,15 @@ class Guard:
             raise Refused(403, "unknown_origin", "Pages of other sites may not call this; see server_origins.")
 
     def _cors(self, origin: str | None) -> list[tuple[bytes, bytes]]:
-        """Closed, but for the pages that the operator named. Cookies never travel."""
+        """Closed, but for the pages that the operator named. Cookies never travel, so any header may: clients of the
+        OpenAI API send several of their own."""
         if origin is None or origin not in self._rules.origins:
             return []
         return [
             (b"access-control-allow-origin", origin.encode("latin-1", "replace")),
             (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
             (b"access-control-allow-headers", _ALLOWED),
+            (b"access-control-expose-headers", b"*"),
             (b"vary", b"Origin"),
         ]
 
@@ -265,7 +267,7 @@ class _Seen:
 
 
 _ALLOWED: Final = (
-    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode"
+    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, *"
 )
 _HARDENING: Final = [
     (b"x-content-type-options", b"nosniff"),

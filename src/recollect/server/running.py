@@ -25,6 +25,9 @@ from recollect.server.working import WorkerBeside
 BACKLOG: Final = 2048
 COLLECTED: Final = (50_000, 20, 20)  # objects until rings of them are looked for: a large memory is walked each time
 SHARING: Final = "recollect.server.door:SharingLoop"
+START: Final = (
+    30  # seconds after which a process that does not say that it lives is replaced; a busy machine starts slowly
+)
 GRACE: Final = 3  # seconds that requests have to end after SIGTERM; then answers have theirs
 
 
@@ -46,6 +49,7 @@ def serve(options: Options, *, workers: int, ready: Ready) -> None:
         server_header=False,
         timeout_graceful_shutdown=GRACE,
         workers=workers,
+        timeout_worker_healthcheck=START,
         loop="auto" if workers == 1 or sys.platform == "win32" else SHARING,
         lifespan="on",
     )
