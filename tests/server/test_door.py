@@ -71,7 +71,7 @@ def _come(listening: socket.socket, count: int) -> list[socket.socket]:
 def test_who_lets_one_in_stands_back_and_leaves_the_next_to_others(listening: socket.socket) -> None:
     first, second = Loop(), Loop()
     for loop in (first, second):
-        Door(loop, listening, lambda: asyncio.Protocol())  # type: ignore[arg-type]
+        Door(loop, listening, lambda: asyncio.Protocol())
     waiting = _come(listening, 3)
     assert (first.turn(), first.ready) == (1, None)
     assert (second.turn(), second.ready) == (1, None)
@@ -86,7 +86,7 @@ def test_who_lets_one_in_stands_back_and_leaves_the_next_to_others(listening: so
 
 def test_a_crowd_is_let_in_by_more_at_once(listening: socket.socket) -> None:
     loop = Loop()
-    Door(loop, listening, lambda: asyncio.Protocol())  # type: ignore[arg-type]
+    Door(loop, listening, lambda: asyncio.Protocol())
     waiting = _come(listening, 200)
     turns = []
     while len(loop.entered) < 200:
@@ -110,7 +110,7 @@ def test_without_files_left_it_waits_and_then_goes_on(
             raise OSError(errno.EMFILE, "Too many open files")
 
     loop = Loop()
-    made = Door(loop, listening, lambda: asyncio.Protocol())  # type: ignore[arg-type]
+    made = Door(loop, listening, lambda: asyncio.Protocol())
     waiting = _come(listening, 1)
     monkeypatch.setattr(made, "_listening", Full())
     assert (loop.turn(), loop.ready) == (0, None)
