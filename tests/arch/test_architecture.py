@@ -59,11 +59,11 @@ LAYERS = {
     "recall.scopes": {"core", "recall.scope", "sql"},
     "recall.question": {"core"},
     "recall.scoring": {"core", "recall.postings", "recall.scope", "recall.vectors"},
-    "recall.packing": {"core"},
+    "recall.packing": {"core", "recall.fence"},
     "recall.fence": {"core"},
     "recall.excerpts": {"core"},
     "recall.tail": {"core", "recall.excerpts", "recall.fence"},
-    "recall.quotes": {"core", "recall.fence", "recall.packing", "recall.tail"},
+    "recall.quotes": {"core", "recall.fence", "recall.packing"},
     "recall.important": {"core", "recall.fence"},
     "recall.profile": {"core", "recall.fence", "recall.packing"},
     "recall.context": {

@@ -16,6 +16,7 @@ from recollect.providers.minilm import MiniLM
 from recollect.recall.briefs import LatestBriefs
 from recollect.recall.packing import Said
 from recollect.sql.sqlite import SqliteDriver
+from recollect.sql.store import FEW, SqlStore
 from recollect.sql.texts import Texts
 from recollect.testing import FakeEmbedder
 
@@ -121,6 +122,93 @@ def test_the_built_in_embedder_inline_says_the_same_and_fails_as_it_does_on_a_th
                 assert [one == threading.get_ident() for one in threads] == [False, own]
             for memory in (threaded, inline):
                 assert (await memory.context("trip", "What is broken?")).degraded == ("embedder",)
+
+    asyncio.run(run())
+
+
+def test_questions_asked_at_once_are_embedded_together_and_none_costs_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[str]] = []
+    real = MiniLM.encode
+
+    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+        batches.append(list(texts))
+        if any("broken" in text for text in texts):
+            raise RuntimeError("no memory left")
+        return real(self, texts, check)
+
+    async def run() -> None:
+        path = tmp_path / "some.db"
+        async with AsyncMemory(path, worker=False) as alone, AsyncMemory(path, worker=False) as inline:
+            await inline.warm_up(processes=MANY)
+            for number in range(12):
+                await alone.add("trip", "user", f"The ferry of day {number} has {number * 7} seats.")
+            await alone.drain()
+            await inline.context("trip", "Which ferries are there?")  # the scope is read
+            monkeypatch.setattr(MiniLM, "encode", encode)
+            asked = [f"How many seats has the ferry of day {number}?" for number in range(11)]
+            together = await asyncio.gather(*(inline.context("trip", query) for query in asked))
+            assert [len(batch) for batch in batches] == [8, 3]
+            assert [one.text for one in together] == [(await alone.context("trip", query)).text for query in asked]
+            batches.clear()
+            asked = ["Which ferry is large?", "What is broken?", "Which ferry is small?"]
+            found = await asyncio.gather(*(inline.context("trip", query) for query in asked))
+            assert [one.degraded for one in found] == [(), ("embedder",), ()]
+            assert batches[:4] == [asked, *([query] for query in asked)]
+
+    asyncio.run(run())
+
+
+def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[list[str]] = []
+    real = MiniLM.encode
+
+    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+        batches.append(list(texts))
+        return real(self, texts, check)
+
+    async def run() -> None:
+        async with AsyncMemory(tmp_path / "some.db", worker=False) as memory:
+            await memory.warm_up(processes=MANY)
+            await memory.add("trip", "user", "I am allergic to peanuts.")
+            await memory.drain()
+            await memory.context("trip", "What is said?")
+            monkeypatch.setattr(MiniLM, "encode", encode)
+            gone = asyncio.create_task(memory.context("trip", "Who left?"))
+            stays = asyncio.create_task(memory.context("trip", "Who stays?"))
+            await asyncio.sleep(0)  # both ask
+            gone.cancel()
+            assert "peanuts" in (await stays).text
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+            assert batches == [["Who stays?"]]
+
+    asyncio.run(run())
+
+
+def test_a_short_conversation_is_soon_in_memory_and_not_read_again(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    real = SqlStore._messages_at
+
+    def messages_at(self: SqlStore, tx: Any, principal: Any, places: Any) -> Any:
+        read.append(len(places))
+        return real(self, tx, principal, places)
+
+    async def run() -> None:
+        async with _memory(location) as memory:
+            said = [{"role": "user", "content": f"The ferry of day {n} has {n * 7} seats."} for n in range(500)]
+            await memory.add_many("trip", said)
+            await memory.drain()
+            monkeypatch.setattr(SqlStore, "_messages_at", messages_at)
+            texts = [(await memory.context("trip", f"Seats of the ferry of day {n}?")).text for n in range(0, 500, 25)]
+            assert all(f"day {n} has" in text for n, text in zip(range(0, 500, 25), texts, strict=True))
+            assert sum(read) == 500 and max(read) <= FEW
+            await memory.add("trip", "user", "The last ferry has no seats at all.")
+            assert "no seats at all" in (await memory.context("trip", "Which ferry has no seats?")).text
+            assert sum(read) == 501
 
     asyncio.run(run())
 

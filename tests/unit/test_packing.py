@@ -13,7 +13,8 @@ from recollect.core.models import Message
 from recollect.core.protocols import Tokenizer
 from recollect.providers import tokenizer
 from recollect.providers.tokenizer import CL100K, O200K, EstimateTokenizer, tokenizer_for
-from recollect.recall.packing import FRAME, Item, Said, exceeds, least_tokens, pack
+from recollect.recall import packing
+from recollect.recall.packing import FRAME, SHORT, Item, Piece, Said, exceeds, pack
 
 COUNTERS = (tokenizer_for("gpt-4o"), tokenizer_for("gpt-4"), EstimateTokenizer())
 PIECES = (
@@ -42,9 +43,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def item(place: int, text: str, score: float) -> Item:
-    return Item(
-        0, place, Message("m", "talk", 1, "user", text, NOW, "typed"), text, "prose", score, least_tokens(text, 9)
-    )
+    message = Message("m", "talk", 1, "user", text, NOW, "typed")
+    return Item(0, place, message, Piece.of(message, text, "prose"), score)
 
 
 @pytest.mark.parametrize("table", [CL100K, O200K], ids=lambda table: table.name)
@@ -71,7 +71,7 @@ def test_only_what_may_fit_is_counted_and_the_best_comes_first() -> None:
 
     def cost(one: Item) -> int:
         counted.append(one.place)
-        return len(one.text.split()) + 1
+        return len(one.piece.text.split()) + 1
 
     items = [item(0, "far too long for it all", 0.9), item(1, "one two", 0.1), item(2, "one two three", 0.5)]
     taken: list[Item] = []
@@ -87,12 +87,12 @@ def said(seq: int, text: str, *, damaged: bool = False) -> Message:
 
 
 def test_the_messages_that_were_read_first_go_first() -> None:
-    kept = Said(room=3 * (FRAME + 2 * 200))
+    kept = Said(room=3 * (FRAME + 3 * 200))
     for seq in range(5):
         kept.keep(seq, said(seq, "x" * 100))
         kept.pieces(seq, said(seq, "x" * 100))
     assert [kept.get(seq) is not None for seq in range(5)] == [False, False, True, True, True]
-    assert kept.nbytes <= 3 * (FRAME + 2 * 200)
+    assert kept.nbytes <= 3 * (FRAME + 3 * 200)
 
 
 def test_what_is_damaged_is_read_again() -> None:
@@ -107,3 +107,22 @@ def test_passages_are_those_of_the_text() -> None:
     assert [piece.text for piece in kept.pieces(1, message)] == expected
     kept.keep(1, message)
     assert kept.pieces(1, message) is kept.pieces(1, message)
+
+
+def test_a_short_scope_is_read_ahead_newest_first_and_nothing_twice() -> None:
+    kept = Said()
+    kept.keep(7, said(7, "known"))
+    assert kept.ahead(10, 4) == [9, 8, 6, 5]
+    assert kept.ahead(10, 0) == [] and kept.ahead(10, -3) == []  # no room this time
+    assert kept.ahead(12, 4) == [4, 3, 2, 1]  # what came since is read with the tail
+    assert kept.ahead(12, 4) == [0]
+    assert kept.ahead(12, 4) == []
+
+
+def test_a_long_scope_is_not_read_ahead_nor_one_with_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Said().ahead(SHORT + 1, 10) == []
+    kept = Said()
+    kept.keep(0, said(0, "x" * 1000))
+    assert kept.ahead(3, 10)
+    monkeypatch.setattr(packing, "SHORT_BYTES", 1000)
+    assert Said().ahead(3, 10) and not kept.ahead(3, 10)

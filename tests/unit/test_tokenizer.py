@@ -342,6 +342,19 @@ def test_lines_that_are_counted_one_by_one_add_up_to_the_exact_count(model: str)
             assert remembering.count(text) == exact.count(text), text
 
 
+@pytest.mark.parametrize("model", ["gpt-4", "gpt-4o", "something else"])
+def test_lines_are_counted_as_the_text_they_make(model: str) -> None:
+    exact, chance = tokenizer_for(model), random.Random(11)
+    for counter in (exact, EstimateTokenizer()):
+        remembering = Remembering(counter)
+        for _ in range(500):
+            lines = chance.choices(
+                (*STRINGS[:-200], "/usr/bin", " indented", "", "\n", "a\n/b\n c\nd"), k=chance.randint(1, 8)
+            )
+            assert remembering.count_lines(lines) == counter.count("\n".join(lines)), lines
+            assert all(remembering.count_line(line) == counter.count(f"{line}\n") for line in lines), lines
+
+
 def test_a_line_is_counted_once() -> None:
     counted: list[str] = []
 
@@ -353,7 +366,8 @@ def test_a_line_is_counted_once() -> None:
     remembering = Remembering(Noting(O200K, tokenizer._encoding(O200K, O200K.pattern)))
     for text in ("one\ntwo\n", "one\n", "zero\none\ntwo\n"):
         assert remembering.count(text) == count_tokens(text, "gpt-4o")
-    assert sorted(counted) == ["one\n", "two\n", "zero\n"]
+    assert remembering.count_lines(["zero", "two", "one", "last"]) == count_tokens("zero\ntwo\none\nlast", "gpt-4o")
+    assert sorted(counted) == ["last", "one\n", "two\n", "zero\n"]
 
 
 def test_estimates_are_remembered_as_a_whole() -> None:
@@ -384,6 +398,7 @@ def test_counts_are_kept_without_texts_and_not_for_ever() -> None:
     table = BpeTokenizer(O200K, tokenizer._encoding(O200K, O200K.pattern), counted=counted)
     for text in ("one", "one two", "one two three", "\ud800", "one"):
         assert table.count_again(text) == table.count(text)
+    assert table.count_again("one", "\n") == table.count("one\n")
     kept = {**counted._old, **counted._new}
-    assert len(kept) <= 4 and all(isinstance(size, int) and isinstance(mark, int) for size, mark in kept)
+    assert len(kept) <= 4 and all(isinstance(size, int) and isinstance(mark, int) for size, mark, _ in kept)
     assert table.as_estimate()._counted is counted

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recollect import InvalidInput
 from recollect.core import profile
 from recollect.core.profile import FIELD_LIMIT, LONGEST, NOTES_LIMIT, Line, Profile
-from recollect.providers.tokenizer import tokenizer_for
+from recollect.providers.tokenizer import Remembering, tokenizer_for
 from recollect.recall import fence
 from recollect.recall.profile import fitting, hits_of, section, weigh
 
@@ -88,7 +88,7 @@ def test_characters_that_no_database_holds_are_replaced() -> None:
 
 def test_lines_that_bear_on_the_question_come_first_where_not_all_fit() -> None:
     found = told(goals="ship the parser " * 20, languages=["Python", "Rust"], notes="My sister lives in Lima.")
-    tokenizer = tokenizer_for("o200k_base")
+    tokenizer = Remembering(tokenizer_for("o200k_base"))
     best = fitting(weigh(found, "where does my sister live?"), 30, tokenizer)
     assert best[0].text == "Languages: Python, Rust"
     assert best[-1].text == "Notes: My sister lives in Lima."

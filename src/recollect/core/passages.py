@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -70,6 +70,7 @@ def estimate(text: str) -> int:
 # No piece looks beyond its own end, so that a text and its parts, cut between pieces, have the same pieces.
 
 _WORD: Final = 65  # characters of a piece, unless it is blank space
+_KNOWN: Final = 1 << 15  # pieces whose cost is kept in mind
 _OPAQUE: Final = 32  # characters without a break: keys and encoded data, which no vocabulary knows
 _LOWER: Final = "a-z\u00df-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 _UPPER: Final = "A-Z\u00c0-\u00d6\u00d8-\u00de"
@@ -114,7 +115,18 @@ def _weight(piece: str) -> int:
     return -(-size // (3 if not first.isalpha() else 4 if core.isupper() else 6))
 
 
-_weighed = lru_cache(maxsize=1 << 15)(_weight)  # the same words come again and again
+class _Weights(dict[str, int]):
+    """What pieces cost, worked out when they are first met: the same words come again and again. Bounded."""
+
+    def __missing__(self, piece: str) -> int:
+        if len(piece) > _WORD:
+            return _weight(piece)
+        if len(self) >= _KNOWN:
+            self.clear()
+        return self.setdefault(piece, _weight(piece))
+
+
+_weights: Final = _Weights()
 
 
 class _Ruler:
@@ -127,9 +139,8 @@ class _Ruler:
     def _sums(self) -> tuple[array[int], array[int]]:
         """Where each piece ends, and what all pieces before each one cost."""
         pieces = _PIECE.findall(self.text)
-        weights = {piece: _weighed(piece) if len(piece) <= _WORD else _weight(piece) for piece in set(pieces)}
         ends = array("q", accumulate(map(len, pieces)))
-        return ends, array("q", accumulate(map(weights.__getitem__, pieces), initial=0))
+        return ends, array("q", accumulate(map(_weights.__getitem__, pieces), initial=0))
 
     def tokens(self, start: int, stop: int) -> int:
         """What the pieces cost that lie in the stretch, wholly or in part."""

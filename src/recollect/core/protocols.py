@@ -22,6 +22,22 @@ class Tokenizer(Protocol):
     def count(self, text: str) -> int: ...
 
 
+class PromptTokenizer(Tokenizer, Protocol):
+    """Counts what a prompt is made of: messages, and texts that share most of their lines."""
+
+    def count_message(self, message: Mapping[str, Any]) -> int:
+        """The tokens of a message as an API takes it."""
+        ...
+
+    def count_line(self, line: str) -> int:
+        """The tokens of a line with its end."""
+        ...
+
+    def count_lines(self, lines: Sequence[str]) -> int:
+        """The tokens of the lines as one text."""
+        ...
+
+
 class Embedder(Protocol):
     """Turns texts into vectors. Vectors of two different `name`s are never compared."""
 

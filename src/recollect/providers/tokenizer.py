@@ -7,7 +7,6 @@ only merges, it never loads. Text that looks like a special token is counted as 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
@@ -17,7 +16,7 @@ import threading
 from binascii import a2b_base64
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -199,22 +198,25 @@ _TOO_LONG: Final = 200_000
 _LONG_BLANKS: Final = re.compile(f"(?<![{_BLANKS}])[{_BLANKS}]{{{_TOO_LONG},}}(?![{_BLANKS}\r\n])")
 
 
+Mark = tuple[int, int, str]
+
+
 class _Counted:
-    """Counts by the length and hash of what was counted, so that no text is kept. Those asked for longest ago go, half
-    of them at a time."""
+    """Counts by the length and hash of what was counted, and what stood behind it, so that no text is kept. Those asked
+    for longest ago go, half of them at a time."""
 
     def __init__(self, most: int = 1 << 16) -> None:
         self._most = most
-        self._new: dict[tuple[int, int], int] = {}
-        self._old: dict[tuple[int, int], int] = {}
+        self._new: dict[Mark, int] = {}
+        self._old: dict[Mark, int] = {}
 
-    def get(self, mark: tuple[int, int]) -> int | None:
+    def get(self, mark: Mark) -> int | None:
         found = self._new.get(mark)
         if found is None and (found := self._old.get(mark)) is not None:
             self.keep(mark, found)
         return found
 
-    def keep(self, mark: tuple[int, int], count: int) -> int:
+    def keep(self, mark: Mark, count: int) -> int:
         if 2 * len(self._new) >= self._most:
             self._new, self._old = {}, self._new
         self._new[mark] = count
@@ -246,11 +248,12 @@ class BpeTokenizer:
     def count(self, text: str) -> int:
         return len(self.encode(text))
 
-    def count_again(self, text: str) -> int:
-        """The same, for a text that was counted before or will be: stored ones are, for one prompt after another."""
-        mark = (len(text), hash(text))  # 64 bits: two texts that meet are not to be met
+    def count_again(self, text: str, end: str = "") -> int:
+        """The same, with `end` behind it, for a text that was counted before or will be: stored ones are, for one
+        prompt after another."""
+        mark = (len(text), hash(text), end)  # 64 bits: two texts that meet are not to be met
         found = self._counted.get(mark)
-        return self._counted.keep(mark, self.count(text)) if found is None else found
+        return self._counted.keep(mark, self.count(text + end)) if found is None else found
 
     def encode(self, text: str) -> list[int]:
         """The token ids of `text`; lone surrogates are read as U+FFFD."""
@@ -284,6 +287,7 @@ class BpeTokenizer:
 # A line end before anything but blanks, another line end or a slash is the end of a piece in both patterns, and no
 # pattern looks back: there, tokens of the parts add up to those of the whole.
 _LINE_END: Final = re.compile(r"\n(?=[^\s/])")
+_BEGINS_LINE: Final = re.compile(r"[^\s/]").match
 
 
 class Remembering:
@@ -292,17 +296,45 @@ class Remembering:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.name, self.exact = tokenizer.name, tokenizer.exact
         self._by_lines = isinstance(tokenizer, BpeTokenizer)  # an estimate is rounded for each text
-        self._whole: dict[str, int] = {}
-        self._count = functools.cache(tokenizer.count_again if isinstance(tokenizer, BpeTokenizer) else tokenizer.count)
+        self._again = tokenizer.count_again if isinstance(tokenizer, BpeTokenizer) else _with_end(tokenizer)
+        self._texts: dict[str, int] = {}
+        self._lines: dict[str, int] = {}  # with their ends
 
     def count(self, text: str) -> int:
-        if not self._by_lines or text.find("\n", 0, -1) < 0:  # one line
-            return self._count(text)
-        found = self._whole.get(text)
+        found = self._texts.get(text)
         if found is None:
-            *lines, last = _LINE_END.split(text)
-            found = self._whole[text] = sum([self._count(f"{line}\n") for line in lines]) + self._count(last)
+            found = self._texts[text] = self._counted(text)
         return found
+
+    def count_message(self, message: Mapping[str, Any]) -> int:
+        return count_message(message, self)
+
+    def count_lines(self, lines: Sequence[str]) -> int:
+        """The same of "\\n".join(lines), which need not be made for it."""
+        if not self._by_lines or not all(map(_BEGINS_LINE, lines[1:])):
+            return self.count("\n".join(lines))
+        *ended, last = lines
+        return sum(map(self.count_line, ended)) + self.count(last)
+
+    def count_line(self, line: str) -> int:
+        """With its end."""
+        found = self._lines.get(line)
+        if found is None:
+            parts = _LINE_END.split(line) if self._by_lines and "\n" in line else ()
+            counted = sum(map(self.count_line, parts)) if len(parts) > 1 else self._again(line, "\n")
+            found = self._lines[line] = counted
+        return found
+
+    def _counted(self, text: str) -> int:
+        if not self._by_lines or "\n" not in text:
+            return self._again(text)
+        *lines, last = _LINE_END.split(text)
+        found = sum(map(self.count_line, lines))
+        return found + (self.count_line(last[:-1]) if last.endswith("\n") else self._again(last))
+
+
+def _with_end(tokenizer: Tokenizer) -> Callable[..., int]:
+    return lambda text, end="": tokenizer.count(text + end)
 
 
 def _without_surrogates(text: str) -> str:

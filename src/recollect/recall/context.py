@@ -17,15 +17,15 @@ from recollect.core.errors import InvalidInput
 from recollect.core.ledger import Entry
 from recollect.core.models import Context, JsonObject, Message
 from recollect.core.narrative import Shorter, Statement
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import PromptTokenizer
 from recollect.core.turns import turns_of
 from recollect.recall import fence, important
 from recollect.recall.excerpts import Asked, excerpt
 from recollect.recall.important import Worthy
 from recollect.recall.packing import Item, exceeds
 from recollect.recall.profile import Told, fitting, section
-from recollect.recall.quotes import Memory
-from recollect.recall.tail import Count, Room, Tail, as_message, newest_turns, with_older
+from recollect.recall.quotes import Memory, fence_tokens
+from recollect.recall.tail import Room, Tail, as_message, newest_turns, with_older
 
 log = logging.getLogger(__name__)
 
@@ -99,42 +99,40 @@ class _Draft:
         self.parts.append({"name": name, "tokens": tokens, "reason": reason, "items": list(items)})
 
 
-def build(given: Ingredients, *, budget: int, limits: Limits, tokenizer: Tokenizer, count: Count) -> Context:
+def build(given: Ingredients, *, budget: int, limits: Limits, tokenizer: PromptTokenizer) -> Context:
     """The context. Neither its messages nor its text ever exceed the budget."""
     room = budget
     while True:
-        made = _build(given, budget, room, limits, tokenizer, count)
+        made = _build(given, budget, room, limits, tokenizer)
         excess = tokenizer.count(made.text) - budget
         if excess <= 0:
             return made
         room -= excess  # what was quoted in the text made it longer than the messages
 
 
-def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokenizer: Tokenizer, count: Count) -> Context:
+def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokenizer: PromptTokenizer) -> Context:
     room, draft = Room(budget), _Draft()
-    head = _system(given, room, count, draft)
-    question = _question(given, room, tokenizer, count)
-    asked = count(question)
+    head = _system(given, room, tokenizer, draft)
+    question = _question(given, room, tokenizer)
+    asked = tokenizer.count_message(question)
     room.take(asked)
     share = _recall_share(budget, room.left, limits.recall)
     profile = _profile(given, budget, room.left, tokenizer)
-    left = room.left - profile.tokens(count)
-    brief = replace(_brief(given, budget, left, share, limits, tokenizer, count), profile=profile.profile)
-    memory = Memory(
-        given.items, brief.lines, conversation=given.conversation, zone=given.zone, tokenizer=tokenizer, count=count
-    )
-    tail, brief = _filled(given, room, memory, brief, budget, share, limits, tokenizer, count)
-    brief.explain(draft, count)
+    left = room.left - profile.tokens(tokenizer)
+    brief = replace(_brief(given, budget, left, share, limits, tokenizer), profile=profile.profile)
+    memory = Memory(given.items, brief.lines, conversation=given.conversation, zone=given.zone, tokenizer=tokenizer)
+    tail, brief = _filled(given, room, memory, brief, budget, share, limits, tokenizer)
+    brief.explain(draft, tokenizer)
     left_out = [one for one in given.profile if one not in brief.profile]
     draft.left_out += [_line(one) | {"reason": "no room"} for one in left_out[:LEFT_OUT]]
     if memory.chosen:
         named = [_named(item, given) for item in memory.chosen]
-        tokens = memory.tokens - brief.tokens(count)
+        tokens = memory.tokens - brief.tokens(tokenizer)
         draft.part("recall", tokens, "passages that bear on the question", named)
     draft.left_out += [_named(item, given) | {"reason": "no room"} for item in memory.left_out[:LEFT_OUT]]
     draft.part(
         "tail",
-        tail.tokens(count),
+        tail.tokens(tokenizer),
         "the newest turns, word for word",
         [{"message_id": message.id, "seq": message.seq} for message in tail.whole],
     )
@@ -146,7 +144,7 @@ def _build(given: Ingredients, wanted: int, budget: int, limits: Limits, tokeniz
     return Context(
         messages=tuple(messages),
         text=as_text(head, fenced, [*tail.messages, question], headed=bool(brief.lines)),
-        tokens=sum(count(message) for message in messages),
+        tokens=sum(tokenizer.count_message(message) for message in messages),
         explain={
             "budget": wanted,
             "parts": draft.parts,
@@ -166,8 +164,7 @@ def _filled(
     budget: int,
     share: int,
     limits: Limits,
-    tokenizer: Tokenizer,
-    count: Count,
+    tokenizer: PromptTokenizer,
 ) -> tuple[Tail, _Brief]:
     """The tail, and what the brief tells beside it; the memory is filled with quotes."""
     takes_all = budget <= SMALL and limits.recall >= DEFAULT_RECALL  # what the tail left is free
@@ -175,33 +172,35 @@ def _filled(
     asked = Asked(given.question)
 
     def newest(free: Room, turns: int, told: Collection[int] = ()) -> Tail:
-        return newest_turns(given.turns, free, turns, told=told, asked=asked, tokenizer=tokenizer, count=count)
+        return newest_turns(given.turns, free, turns, told=told, asked=asked, tokenizer=tokenizer)
 
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
 
-    told = base if not takes_all else max(0, base - _frame(count))  # small: at the tail's expense, not at recall's
+    told = (
+        base if not takes_all else max(0, base - fence_tokens((), tokenizer))
+    )  # small: at the tail's expense, not at recall's
     free = max(room.left - share - told, min(SMALL_TAIL_LEAST, room.left // 8))
     tail = newest(Room(free), limits.turns if budget > SMALL else 1)
-    room.take(tail.tokens(count))
+    room.take(tail.tokens(tokenizer))
     memory.leave_out(tail.whole)
     memory.fill(most())
     room.take(memory.tokens)
     if tail.is_cut:  # perhaps less, with what recall left; the turn itself, if it would quote all of it anyway
-        room.left += tail.tokens(count)
+        room.left += tail.tokens(tokenizer)
         quoted = memory.whole
         is_quoted = all(message.seq in quoted for message in given.turns[-1])
         tail = newest(Room(room.left + memory.tokens - base if is_quoted else room.left), 1, quoted)
-        room.left += memory.tokens - tail.tokens(count)
+        room.left += memory.tokens - tail.tokens(tokenizer)
         memory.leave_out(tail.whole)
         memory.fill(most())
         room.take(memory.tokens)
     if budget <= SMALL:
-        brief = _grown(given, brief, memory, room, limits, tokenizer, count)
+        brief = _grown(given, brief, memory, room, limits, tokenizer)
     if not tail.is_cut:
         quoted = {item.message.seq for item in memory.chosen if item.message.conversation == given.conversation}
         covered = given.covered if brief.statements else 0
-        tail = with_older(given.turns, tail, room, quoted=quoted, covered=covered, count=count)
+        tail = with_older(given.turns, tail, room, quoted=quoted, covered=covered, tokenizer=tokenizer)
     room.left += memory.tokens
     brief = brief.without({message.seq for message in tail.whole})  # nothing is said twice
     memory.before = brief.lines
@@ -217,28 +216,22 @@ def _grown(
     memory: Memory,
     room: Room,
     limits: Limits,
-    tokenizer: Tokenizer,
-    count: Count,
+    tokenizer: PromptTokenizer,
 ) -> _Brief:
     """In a small budget the brief gets what evidence leaves free."""
     before = memory.tokens
-    cap = min(limits.brief, replace(brief, profile=()).tokens(count) + room.left)
+    cap = min(limits.brief, replace(brief, profile=()).tokens(tokenizer) + room.left)
     if room.left < WORTH_GROWING:
         return brief
     larger = _with_entries(given.ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
     if given.brief is not None:
-        larger = _with_narrative(given, given.brief, larger, cap, tokenizer, count)
+        larger = _with_narrative(given, given.brief, larger, cap, tokenizer)
     larger = replace(larger, profile=brief.profile)
     memory.before = larger.lines
     if not room.take(memory.tokens - before):
         memory.before = brief.lines
         return brief
     return larger
-
-
-def _frame(count: Count) -> int:
-    """Tokens of the fence itself."""
-    return count({"role": "user", "content": fence.fenced([])})
 
 
 def as_text(
@@ -251,22 +244,22 @@ def as_text(
     return "\n\n".join([message["content"] for message in (*head, *fenced)] + said)
 
 
-def _system(given: Ingredients, room: Room, count: Count, draft: _Draft) -> list[JsonObject]:
+def _system(given: Ingredients, room: Room, tokenizer: PromptTokenizer, draft: _Draft) -> list[JsonObject]:
     if given.system_prompt is None:
         return []
     message: JsonObject = {"role": "system", "content": given.system_prompt}
-    tokens = count(message)
+    tokens = tokenizer.count_message(message)
     if not room.take(tokens):
         raise InvalidInput("budget_too_small", f"The system prompt alone takes {tokens} tokens of {room.left}.")
     draft.part("system_prompt", tokens, "given by the caller")
     return [message]
 
 
-def _question(given: Ingredients, room: Room, tokenizer: Tokenizer, count: Count) -> JsonObject:
+def _question(given: Ingredients, room: Room, tokenizer: PromptTokenizer) -> JsonObject:
     """The question, whole if it fits at all. If not, it leaves half of the room to the rest, if there is any."""
     message: JsonObject = {"role": "user", "content": given.question}
-    frame = count({"role": "user", "content": ""})
-    if count(message) <= room.left:
+    frame = tokenizer.count_message({"role": "user", "content": ""})
+    if tokenizer.count_message(message) <= room.left:
         return message
     if room.left <= frame:
         raise InvalidInput("budget_too_small", f"A question does not fit into {room.left} tokens.")
@@ -284,7 +277,7 @@ def _recall_share(budget: int, left: int, recall_budget: int) -> int:
 # What stands before the quotes: the profile and the brief.
 
 
-def _profile(given: Ingredients, budget: int, left: int, tokenizer: Tokenizer) -> _Brief:
+def _profile(given: Ingredients, budget: int, left: int, tokenizer: PromptTokenizer) -> _Brief:
     most = PROFILE_MOST if budget > SMALL else SMALL_PROFILE_MOST
     return _Brief(profile=fitting(given.profile, min(int(left * PROFILE_SHARE), most), tokenizer))
 
@@ -307,12 +300,12 @@ class _Brief:
         """Without entries of these messages."""
         return replace(self, data=[one for one in self.data if one.entry.seq not in seqs])
 
-    def tokens(self, count: Count) -> int:
-        return count({"role": "user", "content": fence.fenced(self.lines)}) if self.lines else 0
+    def tokens(self, tokenizer: PromptTokenizer) -> int:
+        return fence_tokens(self.lines, tokenizer) if self.lines else 0
 
-    def explain(self, draft: _Draft, count: Count) -> None:
-        profile = _Brief(self.profile).tokens(count)
-        alone = _Brief(self.profile, self.data).tokens(count)
+    def explain(self, draft: _Draft, tokenizer: PromptTokenizer) -> None:
+        profile = _Brief(self.profile).tokens(tokenizer)
+        alone = _Brief(self.profile, self.data).tokens(tokenizer)
         if self.profile:
             draft.part("profile", profile, "told by the person, who consents", [_line(one) for one in self.profile])
         if self.data:
@@ -320,7 +313,7 @@ class _Brief:
             draft.part("important_data", alone - profile, "what must not be lost, as far as it may matter here", items)
         if self.statements:
             items = [_statement(one) for one in self.statements]
-            draft.part("summary", self.tokens(count) - alone, "what came before the newest turns", items)
+            draft.part("summary", self.tokens(tokenizer) - alone, "what came before the newest turns", items)
         draft.left_out += [
             _entry(one) | {"reason": "no room" if one.worth >= important.WORTH_TELLING else "less relevant"}
             for one in self.data_left_out[:LEFT_OUT]
@@ -350,7 +343,7 @@ def _entry(one: Worthy) -> JsonObject:
 
 
 def _brief(
-    given: Ingredients, budget: int, left: int, share: int, limits: Limits, tokenizer: Tokenizer, count: Count
+    given: Ingredients, budget: int, left: int, share: int, limits: Limits, tokenizer: PromptTokenizer
 ) -> _Brief:
     """Entries by relevance, then as much of the narrative as fits."""
     turns = given.turns
@@ -362,28 +355,26 @@ def _brief(
         least = SMALL_DATA_LEAST if vital and left >= 8 * SMALL_DATA_LEAST else 0  # with its frame it must fit
         cap = min(max(int(left * SMALL_DATA), least), SMALL_DATA_MOST, limits.brief)
         return _with_entries(standing, cap, important.WORTH_TELLING, tokenizer)
-    newest = sum(count(as_message(message)) for message in turns[-1]) if turns else 0
+    newest = sum(tokenizer.count_message(as_message(message)) for message in turns[-1]) if turns else 0
     cap = min(limits.brief, max(0, left - share - min(newest, left // 3)))
     data = _with_entries(given.ranked, int(cap * DATA_SHARE), important.WORTH_TELLING, tokenizer)
-    return data if given.brief is None else _with_narrative(given, given.brief, data, cap, tokenizer, count)
+    return data if given.brief is None else _with_narrative(given, given.brief, data, cap, tokenizer)
 
 
-def _with_narrative(
-    given: Ingredients, brief: Brief, data: _Brief, cap: int, tokenizer: Tokenizer, count: Count
-) -> _Brief:
+def _with_narrative(given: Ingredients, brief: Brief, data: _Brief, cap: int, tokenizer: PromptTokenizer) -> _Brief:
     """As much of the narrative as the entries leave room for."""
     heading = tokenizer.count("\n".join(fence.background("")))
-    rest = cap - heading - (data.tokens(count) if data.lines else _frame(count))
+    rest = cap - heading - (data.tokens(tokenizer) if data.lines else fence_tokens((), tokenizer))
     statements = _narrative(given, brief, rest, tokenizer)
     while True:
         left_out = len(brief.statements) - len(statements)
         found = _Brief((), data.data, statements, data.data_left_out, left_out)
-        if not statements or found.tokens(count) <= cap:
+        if not statements or found.tokens(tokenizer) <= cap:
             return found
         statements = statements[:-1]  # an estimate was too low
 
 
-def _narrative(given: Ingredients, brief: Brief, most: int, tokenizer: Tokenizer) -> Sequence[Statement]:
+def _narrative(given: Ingredients, brief: Brief, most: int, tokenizer: PromptTokenizer) -> Sequence[Statement]:
     """Made once for each room: from question to question it is nearly the same."""
     place = (tokenizer.name, given.zone, most)
     found = given.shorter.get(place)
@@ -395,13 +386,13 @@ def _narrative(given: Ingredients, brief: Brief, most: int, tokenizer: Tokenizer
     return found
 
 
-def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: Tokenizer) -> _Brief:
+def _with_entries(ranked: Sequence[Worthy], cap: int, worth: float, tokenizer: PromptTokenizer) -> _Brief:
     """The entries that are worth it and fit, best first; and the heading must fit too."""
-    left = cap - tokenizer.count(fence.DATA + "\n")
+    left = cap - tokenizer.count_line(fence.DATA)
     data, others = [], []
     for one in ranked:
         fits = one.worth >= worth and left >= LEAST_LINE and not exceeds(one.text, left)
-        tokens = tokenizer.count(fence.bullet(one.text) + "\n") if fits else 0
+        tokens = tokenizer.count_line(fence.bullet(one.text)) if fits else 0
         if fits and tokens <= left:
             left -= tokens
             data.append(one)
@@ -441,7 +432,7 @@ def _named(item: Item, given: Ingredients) -> JsonObject:
         "message_id": item.message.id,
         "conversation": item.message.conversation,
         "seq": item.message.seq,
-        "kind": item.kind,
+        "kind": item.piece.kind,
         "score": round(item.score, 4),
-        "why": {name: round(part, 4) for name, part in given.why(item.index).items()},
+        "why": given.why(item.index),
     }

@@ -7,7 +7,7 @@ further line of it that looks like one of ours is indented by a blank. So the bl
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -99,15 +99,20 @@ def background(text: str) -> list[str]:
     return [SUMMARY, f"{BACKGROUND} {_indented(text)}"]
 
 
-def heading(message: Message, zone: str, here: str) -> Heading:
+def heading(message: Message, zone: ZoneInfo, here: str) -> Heading:
+    day = message.at.astimezone(zone).date()
+    if message.conversation == here:
+        return Heading(day, "")
     name = " ".join(message.conversation.split())[:60]
-    return Heading(
-        message.at.astimezone(ZoneInfo(zone)).date(), "" if message.conversation == here else f" in {quoted(name)!r}"
-    )
+    return Heading(day, f" in {quoted(name)!r}")
 
 
-def fenced(lines: Sequence[str]) -> str:
-    return "\n".join((OPEN, ABOUT, *lines, CLOSE))
+def framed(lines: Iterable[str]) -> list[str]:
+    return [OPEN, ABOUT, *lines, CLOSE]
+
+
+def fenced(lines: Iterable[str]) -> str:
+    return "\n".join(framed(lines))
 
 
 @dataclass(frozen=True, slots=True)

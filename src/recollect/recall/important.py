@@ -62,7 +62,7 @@ class Worthy:
 
     @cached_property
     def text(self) -> str:
-        return told(self.entry, self.before, self.zone)
+        return _told(self.entry, self.before, self.zone)
 
     @property
     def always_matters(self) -> bool:
@@ -110,6 +110,9 @@ def told(entry: Entry, before: str, zone: str) -> str:
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
         text = f"{entry.kind}: {text}"
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
+
+
+_told = lru_cache(maxsize=1 << 12)(told)
 
 
 def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> Sequence[Statement]:

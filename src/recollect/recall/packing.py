@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from sys import getsizeof
 from typing import Final, NamedTuple
 
 from recollect.core import passages
 from recollect.core.models import Message
+from recollect.recall import fence
 
 ROOM: Final = 32 * 1024 * 1024  # bytes of messages that one scope keeps
 FRAME: Final = 800  # bytes of a message beside its text
+SHORT: Final = 2000  # messages of a scope that is kept whole,
+SHORT_BYTES: Final = 8 * 1024 * 1024  # if they have no more bytes
 MOST: Final = 100_000  # tokens up to which it is known how many a text has at least
 NEAR: Final = 0.5  # how much the nearness of a passage counts against that of the message's best one,
 LEXICAL: Final = 0.2  # the same for the question's words,
@@ -24,7 +28,12 @@ class Piece(NamedTuple):
 
     text: str
     kind: str
-    least: int  # tokens that it surely has
+    line: str  # as a prompt tells it
+    least: int  # tokens that the text surely has
+
+    @classmethod
+    def of(cls, message: Message, text: str, kind: str) -> Piece:
+        return cls(text, kind, fence.line(message, text), least_tokens(text, MOST))
 
 
 @dataclass(slots=True, eq=False)  # a prompt makes hundreds, and frozen ones take twice as long
@@ -34,15 +43,13 @@ class Item:
     index: int  # of its message in the scope
     place: int  # among the passages of the message
     message: Message
-    text: str
-    kind: str
+    piece: Piece
     score: float
-    least: int  # tokens that it surely has
 
 
-def pieces_of(content: str) -> tuple[Piece, ...]:
-    cut = [(content[span.start : span.stop], span.kind) for span in passages.split(content)]
-    return tuple(Piece(text, kind, least_tokens(text, MOST)) for text, kind in cut)
+def pieces_of(message: Message) -> tuple[Piece, ...]:
+    content = message.content
+    return tuple(Piece.of(message, content[start:stop], kind) for start, stop, kind, _ in passages.split(content))
 
 
 class Said:
@@ -55,6 +62,7 @@ class Said:
         self._room = room
         self._messages: dict[int, Message] = {}
         self._pieces: dict[int, tuple[Piece, ...]] = {}
+        self._ahead: int | None = None  # down to which index messages were read that nobody had asked for
         self.nbytes = 0
 
     def get(self, index: int) -> Message | None:
@@ -70,18 +78,28 @@ class Said:
             self.nbytes -= _size(self._messages.pop(first))
             self._pieces.pop(first, None)
 
+    def ahead(self, size: int, most: int) -> list[int]:
+        """Messages of a scope of this size that will be asked for some day, the newest first. Few are read as quickly
+        as one, so each reading brings some of them, until a short scope is there."""
+        if most <= 0 or size > SHORT or self.nbytes > SHORT_BYTES:
+            return []
+        last = size if self._ahead is None else self._ahead
+        found = list(islice((index for index in range(last - 1, -1, -1) if index not in self._messages), most))
+        self._ahead = found[-1] if found else 0
+        return found
+
     def pieces(self, index: int, message: Message) -> tuple[Piece, ...]:
         found = self._pieces.get(index)
         if found is None:
-            found = pieces_of(message.content)
+            found = pieces_of(message)
             if index in self._messages:
                 self._pieces[index] = found
         return found
 
 
 def _size(message: Message) -> int:
-    """Bytes, about: the text may be there twice, as a whole and as its passages."""
-    return FRAME + 2 * getsizeof(message.content)
+    """Bytes, about: the text may be there three times, as a whole, as its passages and as they are told."""
+    return FRAME + 3 * getsizeof(message.content)
 
 
 def passage_items(
@@ -103,10 +121,7 @@ def passage_items(
         for place, piece in enumerate(pieces)
     ]
     best = max(worth, default=0.0)
-    return [
-        Item(index, place, message, piece.text, piece.kind, score + worth[place] - best, piece.least)
-        for place, piece in enumerate(pieces)
-    ]
+    return [Item(index, place, message, piece, score + worth[place] - best) for place, piece in enumerate(pieces)]
 
 
 def _at(values: Sequence[float], place: int) -> float:
@@ -134,7 +149,7 @@ def pack(
     taken: list[Item] = []
     left_out: list[Item] = []
     for item in sorted(items, key=attrgetter("score"), reverse=True):
-        if 1 <= budget >= item.least and (tokens := cost(item)) <= budget:
+        if 1 <= budget >= item.piece.least and (tokens := cost(item)) <= budget:
             take(item)
             taken.append(item)
             budget -= tokens

@@ -13,7 +13,7 @@ from typing import Final
 from recollect.core import analysis
 from recollect.core.models import Hit
 from recollect.core.profile import NOTES, Profile, lines
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import PromptTokenizer
 from recollect.recall import fence
 from recollect.recall.packing import exceeds
 
@@ -42,12 +42,12 @@ def weigh(profile: Profile, question: str) -> list[Told]:
     return sorted(found, key=lambda one: (-one.worth, one.place))
 
 
-def fitting(told: Sequence[Told], most: int, tokenizer: Tokenizer) -> list[Told]:
+def fitting(told: Sequence[Told], most: int, tokenizer: PromptTokenizer) -> list[Told]:
     """The lines that fit into so many tokens with their heading, best first, in the order of the profile."""
-    left = most - tokenizer.count(fence.PROFILE + "\n") if told else 0
+    left = most - tokenizer.count_line(fence.PROFILE) if told else 0
     chosen = []
     for one in told:
-        tokens = left + 1 if exceeds(one.text, left) else tokenizer.count(fence.bullet(one.text) + "\n")
+        tokens = left + 1 if exceeds(one.text, left) else tokenizer.count_line(fence.bullet(one.text))
         if tokens <= left:
             left -= tokens
             chosen.append(one)

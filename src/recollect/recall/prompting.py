@@ -13,7 +13,7 @@ import numpy as np
 from recollect.core.models import Context, JsonObject, Message, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import paired
-from recollect.providers.tokenizer import Remembering, count_message
+from recollect.providers.tokenizer import Remembering
 from recollect.recall.briefs import Remembered
 from recollect.recall.context import SMALL, Ingredients, Limits, build
 from recollect.recall.profile import Told, weigh
@@ -88,7 +88,7 @@ class Prompting:
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         topic = None if active is None else {"id": active.id, "title": active.title}
         settled = (remembered, topic, weigh(profile, text), settings, budget, tokenizer)
-        size = sum(len(message.content) for message in (*messages.values(), *newest))
+        size = sum([len(message.content) for some in (messages.values(), newest) for message in some])
         size += ENTRY * len(remembered.entries)
         if size < INLINE_SIZE:
             context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
@@ -126,7 +126,7 @@ def _build(
         system_prompt,
         newest,
         items_of(found, messages, passages_too=settings.rag_chunking),
-        found.scores.whys(found.ranked),
+        found.scores.whys(np.fromiter(messages, np.int64, len(messages))),
         zones[0] if zones else "UTC",
         remembered.brief,
         remembered.entries,
@@ -136,13 +136,11 @@ def _build(
         topic,
         profile,
     )
-    tokenizer = Remembering(tokenizer)
     return build(
         given,
         budget=budget,
         limits=Limits(settings.memory_k_raw_turns, settings.rag_token_budget, settings.memory_brief_token_budget),
-        tokenizer=tokenizer,
-        count=lambda message: count_message(message, tokenizer),
+        tokenizer=Remembering(tokenizer),
     )
 
 

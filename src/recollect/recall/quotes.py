@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from recollect.core.models import JsonObject, Message
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import PromptTokenizer
 from recollect.recall import fence
 from recollect.recall.packing import Item, pack
-from recollect.recall.tail import Count
 
 ROUNDS: Final = 3  # of filling what estimates left free
 
@@ -22,32 +23,25 @@ class Memory:
     """
 
     def __init__(
-        self,
-        items: Sequence[Item],
-        before: Sequence[str],
-        *,
-        conversation: str,
-        zone: str,
-        tokenizer: Tokenizer,
-        count: Count,
+        self, items: Sequence[Item], before: Sequence[str], *, conversation: str, zone: str, tokenizer: PromptTokenizer
     ) -> None:
-        self._conversation, self._zone = conversation, zone
-        self._tokenizer, self._count = tokenizer, count
+        self._conversation, self._zone, self._tokenizer = conversation, ZoneInfo(zone), tokenizer
         self.before = before
         self._headings: set[fence.Heading] = set()
-        self._known: dict[int, fence.Heading] = {}  # of each message,
-        self._lines: dict[tuple[int, str], str] = {}  # and its passages, told
+        self._known: dict[int, fence.Heading] = {}  # of each message
         self._quoted: list[Item] = []  # what `_quotes` tell
         self._quotes: list[str] = []
         self.chosen: list[Item] = []
-        self.left_out = sorted(items, key=lambda item: -item.score)
+        self.left_out = sorted(items, key=attrgetter("score"), reverse=True)
 
     def message(self) -> JsonObject:
+        return {"role": "user", "content": fence.fenced(self._lines())}
+
+    def _lines(self) -> list[str]:
         if self._quoted != self.chosen:
             self._quoted, self._quotes = list(self.chosen), self._told()
-        quotes = self._quotes
-        between = [fence.RECALLED] if quotes and self.before else []
-        return {"role": "user", "content": fence.fenced([*self.before, *between, *quotes])}
+        between = [fence.RECALLED] if self._quotes and self.before else []
+        return [*self.before, *between, *self._quotes]
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +49,10 @@ class Memory:
 
     @property
     def tokens(self) -> int:
-        return 0 if self.is_empty else self._count(self.message())
+        return 0 if self.is_empty else self._used()
+
+    def _used(self) -> int:
+        return fence_tokens(self._lines(), self._tokenizer)
 
     def leave_out(self, messages: Sequence[Message]) -> bool:
         """Quote nothing of these messages of the conversation. If anything of them was quoted, begin anew."""
@@ -67,24 +64,24 @@ class Memory:
         kept, self.left_out = others(self.chosen), others(self.left_out)
         if len(kept) == len(self.chosen):
             return False
-        self.left_out = sorted([*kept, *self.left_out], key=lambda item: -item.score)
+        self.left_out = sorted([*kept, *self.left_out], key=attrgetter("score"), reverse=True)
         self.chosen, self._headings = [], set()
         return True
 
     @property
     def whole(self) -> set[int]:
         """The messages of the conversation that are quoted from beginning to end."""
-        quoted = [item.message for item in self.chosen if item.text.strip() == item.message.content.strip()]
+        quoted = [item.message for item in self.chosen if item.piece.text.strip() == item.message.content.strip()]
         return {message.seq for message in quoted if message.conversation == self._conversation}
 
     def fill(self, budget: int) -> None:
         """Quotes, as far as the whole stays within so many tokens."""
-        used = self._count(self.message())
+        used = self._used()
         for _ in range(ROUNDS):
             new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
             if not new:
                 break
-            while (used := self._count(self.message())) > budget and new:  # an estimate was too low
+            while (used := self._used()) > budget and new:  # an estimate was too low
                 dropped = new.pop()
                 self.chosen.remove(dropped)
                 self.left_out.append(dropped)
@@ -94,20 +91,15 @@ class Memory:
             self.chosen = []
 
     def _heading(self, item: Item) -> fence.Heading:
-        if item.index not in self._known:
-            self._known[item.index] = fence.heading(item.message, self._zone, self._conversation)
-        return self._known[item.index]
-
-    def _line(self, item: Item, text: str) -> str:
-        place = (item.index, text)
-        if place not in self._lines:
-            self._lines[place] = fence.line(item.message, text)
-        return self._lines[place]
+        found = self._known.get(item.index)
+        if found is None:
+            found = self._known[item.index] = fence.heading(item.message, self._zone, self._conversation)
+        return found
 
     def _cost(self, item: Item) -> int:
-        heading, tokens = self._heading(item), self._tokenizer.count(self._line(item, item.text) + "\n")
+        heading, tokens = self._heading(item), self._tokenizer.count_line(item.piece.line)
         told = heading in self._headings
-        return tokens + (0 if told else self._tokenizer.count(heading.text(heading.day.year) + "\n"))
+        return tokens + (0 if told else self._tokenizer.count_line(heading.text(heading.day.year)))
 
     def _take(self, item: Item) -> None:
         self.chosen.append(item)
@@ -124,5 +116,14 @@ class Memory:
             if now != heading:
                 lines.append(now.text(None if heading is None else heading.day.year))
                 heading = now
-            lines.append(self._line(first, "\n".join(item.text for item in (first, *others))))
+            if others:
+                said = "\n".join(item.piece.text for item in (first, *others))
+                lines.append(fence.line(first.message, said))
+            else:
+                lines.append(first.piece.line)
         return lines
+
+
+def fence_tokens(lines: Sequence[str], tokenizer: PromptTokenizer) -> int:
+    """What the fence around these lines takes as a message."""
+    return tokenizer.count_message({"role": "user", "content": ""}) + tokenizer.count_lines(fence.framed(lines))

@@ -22,7 +22,7 @@ from recollect.core.protocols import Clock
 from recollect.embedding import Embedders
 from recollect.recall import profile, scoring
 from recollect.recall.briefs import LatestBriefs, hits_of
-from recollect.recall.packing import MOST, Item, least_tokens, passage_items
+from recollect.recall.packing import Item, Piece, passage_items
 from recollect.recall.question import Read, read
 from recollect.recall.scope import USER, Scope
 from recollect.recall.scopes import Scopes
@@ -30,7 +30,7 @@ from recollect.recall.scoring import Part, Question, Scores, Weights
 from recollect.recall.topics import ActiveTopics, lean
 from recollect.settings import Settings
 from recollect.sql.scopes import Beside
-from recollect.sql.store import SqlStore
+from recollect.sql.store import FEW, SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Recaller:
         if leaning and beside.active is not None:
             scores = scores.with_part("topic", lean(scope, beside.active))
         total = scores.total
-        keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & (scope.words_in > 0))
+        keep = np.flatnonzero(scores.related() & _in_time(scope, since, until) & scope.has_words)
         ranked = keep[scoring.largest(total[keep], most if question.text.strip() else 0)]
         watch.lap("score")
         return Found(question, scope, scores, total, ranked, degraded, watch, own, beside)
@@ -252,26 +252,25 @@ class Recaller:
         for index in turns:
             message = own.get(index)
             if message is not None:
-                text = best[index].text if index in best else message.content
+                text = best[index].piece.text if index in best else message.content
                 beside = tuple(_neighbour(messages[one]) for one in turns[index] if one in messages)
                 hits.append(_hit(message, text, found, index, beside))
         return sorted(hits, key=lambda hit: -hit.score)  # exact sums may part what single precision had as equal
 
     async def texts(self, principal: Principal, scope: Scope, indices: Sequence[int]) -> dict[int, Message]:
         """Messages by their index. What was read before is not read again: a scope is never older than the question."""
-        known, places = _known(scope, indices)
-        stored = await self._store.messages_at(principal, list(places.values())) if places else {}
-        return _texts(scope, known, places, stored)
+        wanted = _Wanted(scope, indices)
+        places = _places([wanted])
+        return wanted.texts(await self._store.messages_at(principal, places) if places else {})
 
     async def texts_and_profile(
         self, principal: Principal, *asked: tuple[Scope, Sequence[int]]
     ) -> tuple[list[dict[int, Message]], Profile]:
         """The same of several scopes, and the profile as it may be used now, read at once: a change of threads costs
         more than what is read."""
-        found = [(scope, *_known(scope, indices)) for scope, indices in asked]
-        missing = list(dict.fromkeys(place for _, _, places in found for place in places.values()))
-        stored, usable = await self._store.messages_and_profile(principal, missing)
-        return [_texts(scope, known, places, stored) for scope, known, places in found], usable
+        wanted = [_Wanted(scope, indices) for scope, indices in asked]
+        stored, usable = await self._store.messages_and_profile(principal, _places(wanted))
+        return [one.texts(stored) for one in wanted], usable
 
     def metrics(
         self, principal: Principal, found: Found, hits: Sequence[Hit], conversation: str | None, used: int | None
@@ -320,7 +319,7 @@ def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: boo
     if not passages_too:
         stripped = [message.content.strip() for message in messages.values()]
         return [
-            Item(index, 0, message, text, "message", score, least_tokens(text, MOST))
+            Item(index, 0, message, Piece.of(message, text, "message"), score)
             for (index, message), text, score in zip(messages.items(), stripped, totals, strict=True)
             if text
         ]
@@ -333,7 +332,7 @@ def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: boo
     for (index, message), score in zip(messages.items(), totals, strict=True):
         some = pieces[index]
         if len(some) == 1:
-            items.append(Item(index, 0, message, *some[0][:2], score, some[0].least))
+            items.append(Item(index, 0, message, some[0], score))
         else:
             own = slice(*spans[index])
             items += passage_items(index, message, some, score, near[own], lexical[own], code=code)
@@ -343,23 +342,42 @@ def items_of(found: Found, messages: Mapping[int, Message], *, passages_too: boo
 Place = tuple[int, int]  # the key of a conversation, and a seq
 
 
-def _known(scope: Scope, indices: Iterable[int]) -> tuple[dict[int, Message | None], dict[int, Place]]:
-    """Messages by their index as far as they are in memory, and where the others lie."""
-    known = {index: scope.said.get(index) for index in indices}
-    missing = [index for index, message in known.items() if message is None]
-    places = zip(scope.keys[missing].tolist(), scope.seqs[missing].tolist(), strict=True)
-    return known, dict(zip(missing, places, strict=True))
+class _Wanted:
+    """Messages of a scope by their index: those in memory, and where the others lie."""
+
+    def __init__(self, scope: Scope, indices: Iterable[int]) -> None:
+        self._scope = scope
+        self._known = {index: scope.said.get(index) for index in indices}
+        self.missing = [index for index, message in self._known.items() if message is None]
+
+    def read_ahead(self, most: int) -> None:
+        """Also some that the next questions will ask for: few are read as quickly as one."""
+        if self.missing:
+            self.missing = list(dict.fromkeys((*self.missing, *self._scope.said.ahead(len(self._scope), most))))
+
+    def places(self) -> list[Place]:
+        keys, seqs = self._scope.keys[self.missing].tolist(), self._scope.seqs[self.missing].tolist()
+        return list(zip(keys, seqs, strict=True))
+
+    def texts(self, stored: Mapping[Place, Message]) -> dict[int, Message]:
+        """With those just read, which are kept in memory; what is in neither was erased."""
+        for index, place in zip(self.missing, self.places(), strict=True):
+            message = stored.get(place)
+            if message is not None:
+                self._scope.said.keep(index, message)
+            if index in self._known:
+                self._known[index] = message
+        return {index: message for index, message in self._known.items() if message is not None}
 
 
-def _texts(
-    scope: Scope, known: dict[int, Message | None], places: Mapping[int, Place], stored: Mapping[Place, Message]
-) -> dict[int, Message]:
-    """With those just read, which are kept in memory; what is in neither was erased."""
-    for index, place in places.items():
-        message = known[index] = stored.get(place)
-        if message is not None:
-            scope.said.keep(index, message)
-    return {index: message for index, message in known.items() if message is not None}
+def _places(wanted: Sequence[_Wanted]) -> list[Place]:
+    """What must be read, each once, and as much more as makes no difference."""
+    room = FEW - sum(len(one.missing) for one in wanted)
+    for one in wanted:
+        before = len(one.missing)
+        one.read_ahead(room)
+        room -= len(one.missing) - before
+    return list(dict.fromkeys(place for one in wanted for place in one.places()))
 
 
 def _similar(message: Message, answer: Message | None, near: float, now: datetime) -> Similar:
@@ -390,7 +408,7 @@ def _are_few(scope: Scope) -> bool:
     The newest does not count: in a chat it is the question itself, stored a moment ago.
     """
     made = sum(len(part.messages) for parts in scope.vectors.values() for part in parts)
-    return 2 * made < int((scope.words_in > 0).sum()) - 1
+    return 2 * made < scope.worded - 1
 
 
 def good(scores: Scores) -> NDArray[np.bool_]:

@@ -56,6 +56,17 @@ class Scope:
         return len(self.keys)
 
     @cached_property
+    def has_words(self) -> NDArray[np.bool_]:
+        """Which messages can be found by themselves; others are read beside them."""
+        found: NDArray[np.bool_] = self.words_in > 0
+        return found
+
+    @cached_property
+    def worded(self) -> int:
+        """How many they are."""
+        return int(self.has_words.sum())
+
+    @cached_property
     def after(self) -> Ints:
         """The message after each, or -1."""
         found = np.full(len(self), -1, np.int32)

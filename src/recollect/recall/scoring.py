@@ -94,10 +94,12 @@ class Scores:
         return {name: value for name, value in worth.items() if value}
 
     def whys(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
-        """The same for any of many messages, weighed at once."""
-        worth = [(np.float32(weight) * values[indices]).tolist() for weight, values in self.parts.values()]
-        known = dict(zip(indices.tolist(), zip(*worth, strict=True), strict=True))
-        return lambda index: {name: value for name, value in zip(self.parts, known[index], strict=True) if value}
+        """The same for any of many messages, weighed at once; with four digits."""
+        weights = np.array([weight for weight, _ in self.parts.values()], np.float32)[:, None]
+        worth = weights * np.stack([values[indices] for _, values in self.parts.values()])
+        rows = worth.T.astype(np.float64).round(4).tolist()
+        known, names = dict(zip(indices.tolist(), rows, strict=True)), tuple(self.parts)
+        return lambda index: {name: value for name, value in zip(names, known[index], strict=True) if value}
 
 
 def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:

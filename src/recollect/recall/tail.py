@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from recollect.core.models import JsonObject, Message
-from recollect.core.protocols import Tokenizer
+from recollect.core.protocols import PromptTokenizer
 from recollect.recall import fence
 from recollect.recall.excerpts import Asked, excerpt
 
 LEAST: Final = 10  # tokens that an excerpt has
-Count = Callable[[Mapping[str, Any]], int]
 
 
 @dataclass(slots=True)
@@ -48,8 +47,8 @@ class Tail:
     whole: Sequence[Message] = ()
     is_cut: bool = False  # not even the newest turn fits
 
-    def tokens(self, count: Count) -> int:
-        return sum(map(count, self.messages))
+    def tokens(self, tokenizer: PromptTokenizer) -> int:
+        return sum(map(tokenizer.count_message, self.messages))
 
     def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
         """With an older turn before it."""
@@ -63,40 +62,45 @@ def newest_turns(
     *,
     told: Collection[int],
     asked: Asked,
-    tokenizer: Tokenizer,
-    count: Count,
+    tokenizer: PromptTokenizer,
 ) -> Tail:
     """The newest turns that fit, at most `most`; of the very newest at least an excerpt, unless it is told whole."""
     tail = Tail()
     for turn in reversed(turns[-most:]):
         whole = [as_message(message) for message in turn]
-        if not room.take(sum(map(count, whole))):
+        if not room.take(sum(map(tokenizer.count_message, whole))):
             break
         tail = tail.after(turn, whole)
     if tail.messages or not turns:
         return tail
-    return _excerpted([message for message in turns[-1] if message.seq not in told], room, asked, tokenizer, count)
+    return _excerpted([message for message in turns[-1] if message.seq not in told], room, asked, tokenizer)
 
 
-def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: Tokenizer, count: Count) -> Tail:
+def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: PromptTokenizer) -> Tail:
     """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
     said = [message for message in turn if message.role == "user"][:1]
     said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
     found, whole = [], []
     for place, message in enumerate(said):
-        frame = count({"role": message.role, "content": ""})
+        frame = tokenizer.count_message({"role": message.role, "content": ""})
         most = room.left // (len(said) - place) - frame
         text = excerpt(message.content, most, tokenizer, asked)
         if most < LEAST and text != message.content:
             continue  # it would say nothing; the answer has its room
-        if text and room.take(count({"role": message.role, "content": text})):
+        if text and room.take(tokenizer.count_message({"role": message.role, "content": text})):
             found.append({"role": message.role, "content": text})
             whole += [message] if text == message.content else []
     return Tail(found, whole, is_cut=True)
 
 
 def with_older(
-    turns: Sequence[Sequence[Message]], tail: Tail, room: Room, *, quoted: Collection[int], covered: int, count: Count
+    turns: Sequence[Sequence[Message]],
+    tail: Tail,
+    room: Room,
+    *,
+    quoted: Collection[int],
+    covered: int,
+    tokenizer: PromptTokenizer,
 ) -> Tail:
     """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall.
 
@@ -109,7 +113,7 @@ def with_older(
         if turn[-1].seq <= covered:
             break
         told = [as_message(message) for message in turn]
-        if not room.take(sum(map(count, told))):
+        if not room.take(sum(map(tokenizer.count_message, told))):
             break
         tail = tail.after(turn, told)
     return tail
