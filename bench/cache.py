@@ -33,11 +33,11 @@ class CachedEmbedder(MiniLM):
         found: list[list[float]] = self.encode(texts).tolist()
         return found
 
-    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None) -> Floats:
+    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None, *, alone: bool = False) -> Floats:
         keys = [blake2b(f"{self.name}\0{text}".encode(), digest_size=16).digest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         if new:
-            self._known.update(zip(new, self._own.encode(list(new.values()), check), strict=True))
+            self._known.update(zip(new, self._own.encode(list(new.values()), check, alone=alone), strict=True))
         return np.stack([self._known[key] for key in keys]) if keys else np.empty((0, self.dimensions), np.float32)
 
     def save(self) -> None:

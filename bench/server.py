@@ -37,6 +37,7 @@ from recollect.access import Access
 from recollect.providers.minilm import MiniLM
 
 CALLERS: Final = 8
+TURNS: Final = 10  # of the embedder alone and of prompts
 WRITERS: Final = 64
 STREAMS: Final = 1000
 BAR, GOAL = 0.5, 0.8
@@ -229,16 +230,16 @@ async def run(given: argparse.Namespace, console: Console, db: Path, texts: data
 
 
 async def prompts(load: Load, questions: Sequence[str], given: argparse.Namespace, report: Report) -> None:
-    """Contexts and the embedder alone, in turn, so that both see the same noise; before that every process reads every
-    conversation."""
+    """Contexts and the embedder alone, in short turns, so that both see the same noise; before that every process reads
+    every conversation."""
     cold, contexts = Spent(), Spent()
     while len(cold.each) < 4 * given.workers * PEOPLE * TALKS:
         cold.add(await at_once(CALLERS, time.perf_counter() + 1, load.context, load.connection))
     alone, model = {count: Spent() for count in ALONE}, MiniLM()
-    for _ in range(3):
+    for _ in range(TURNS):
         for count in ALONE:
             await asyncio.to_thread(embed, count, list(questions[:100]), model, alone[count])
-        contexts.add(await at_once(CALLERS, time.perf_counter() + given.seconds / 3, load.context, load.connection))
+        contexts.add(await at_once(CALLERS, time.perf_counter() + given.seconds / TURNS, load.context, load.connection))
     share = contexts.rate / max(spent.rate for spent in alone.values())
     bar = f"≥ {BAR:.0%}, goal {GOAL:.0%}"
     for count, spent in alone.items():

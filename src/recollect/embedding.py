@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core import passages
@@ -108,14 +109,14 @@ class Embedders:
             from recollect.providers.minilm import MiniLM
 
             if isinstance(embedder, MiniLM):
-                return await self._together.embed(embedder.encode, text)
+                return await self._together.embed(partial(embedder.encode, alone=True), text)
         vectors: Vectors = (await self.embed(embedder, [text]))[0]
         return vectors
 
 
 class _Together:
-    """Short questions on the loop's own thread, since changing threads takes longer; those of one turn of the loop in
-    one call, which takes a tenth less than one call for each."""
+    """Short questions on the loop's own thread, since changing threads takes longer, and those that wait in one call:
+    two fifths of a call for one question is reading the weights."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[str, asyncio.Future[Vectors]]] = []
@@ -123,16 +124,21 @@ class _Together:
     def embed(self, encode: Encode, text: str) -> asyncio.Future[Vectors]:
         loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self._answer, encode)
+            loop.call_soon(self._gather, encode, 0)
         future: asyncio.Future[Vectors] = loop.create_future()
         self._waiting.append((text, future))
         return future
 
-    def _answer(self, encode: Encode) -> None:
+    def _gather(self, encode: Encode, before: int) -> None:
+        """As long as a turn of the loop brings further questions, for one more: what has come meanwhile is read then,
+        and nobody waits for a question that has not come."""
+        if before < len(self._waiting) < TOGETHER:
+            asyncio.get_running_loop().call_soon(self._gather, encode, len(self._waiting))
+            return
         waiting = [one for one in self._waiting if not one[1].done()]  # some do not wait any more
         asked, self._waiting = waiting[:TOGETHER], waiting[TOGETHER:]
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._answer, encode)
+            asyncio.get_running_loop().call_soon(self._gather, encode, 0)
         if asked:
             _settle(encode, asked)
 

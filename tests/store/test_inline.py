@@ -15,6 +15,7 @@ from recollect.core.errors import StoreUnavailable
 from recollect.providers.minilm import MiniLM
 from recollect.recall.briefs import LatestBriefs
 from recollect.recall.packing import Said
+from recollect.sql.driver import Transaction
 from recollect.sql.sqlite import SqliteDriver
 from recollect.sql.store import FEW, SqlStore
 from recollect.sql.texts import Texts
@@ -102,11 +103,11 @@ def test_the_built_in_embedder_inline_says_the_same_and_fails_as_it_does_on_a_th
     threads: list[int] = []
     real = MiniLM.encode
 
-    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
         threads.append(threading.get_ident())
         if any("broken" in text for text in texts):
             raise RuntimeError("no memory left")
-        return real(self, texts, check)
+        return real(self, texts, check, **options)
 
     async def run() -> None:
         path = tmp_path / "some.db"
@@ -132,11 +133,11 @@ def test_questions_asked_at_once_are_embedded_together_and_none_costs_another(
     batches: list[list[str]] = []
     real = MiniLM.encode
 
-    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
         batches.append(list(texts))
         if any("broken" in text for text in texts):
             raise RuntimeError("no memory left")
-        return real(self, texts, check)
+        return real(self, texts, check, **options)
 
     async def run() -> None:
         path = tmp_path / "some.db"
@@ -164,9 +165,9 @@ def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch:
     batches: list[list[str]] = []
     real = MiniLM.encode
 
-    def encode(self: MiniLM, texts: Any, check: Any = None) -> Any:
+    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
         batches.append(list(texts))
-        return real(self, texts, check)
+        return real(self, texts, check, **options)
 
     async def run() -> None:
         async with AsyncMemory(tmp_path / "some.db", worker=False) as memory:
@@ -258,7 +259,7 @@ def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
     driver, real = _driver(tmp_path), SqliteDriver._read
     driver.read_inline()
 
-    def busy(self: SqliteDriver, job: Any, *, waits: bool = True) -> Any:
+    def busy(self: SqliteDriver, job: Any, *, waits: bool = True, name: Any = None) -> Any:
         if not waits:
             raise StoreUnavailable("store_busy", "The database is locked.")
         return real(self, job)
@@ -268,6 +269,42 @@ def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
     monkeypatch.setattr(SqliteDriver, "_read", busy)
     found: Future[int] = driver.read(lambda _: threading.get_ident(), short=True)
     assert found.result(10) != threading.get_ident()
+    driver.close()
+
+
+def test_an_answer_under_a_name_holds_until_anybody_writes(tmp_path: Path) -> None:
+    driver, other = _driver(tmp_path), _driver(tmp_path)
+    count = 0
+
+    def job(tx: Transaction) -> int:
+        nonlocal count
+        count += 1
+        return len(tx.all("every_key"))
+
+    def ask(name: str | None = "keys") -> tuple[int, int]:
+        return driver.read(job, short=True, name=name).result(10), count
+
+    assert (ask(), ask()) == ((0, 1), (0, 2))  # on a thread nothing is kept
+    driver.read_inline()
+    assert (ask(), ask(), ask()) == ((0, 3), (0, 3), (0, 3))
+    assert (ask("other"), ask("other")) == ((0, 4), (0, 4))
+    assert ask(None) == (0, 5)
+    for number, writer in enumerate((other, driver, other), start=1):
+        key = {"id": f"k{number}", "hash": b"", "label": "", "person": "sara", "department": None, "ministry": None}
+        times = {"created_at": 1, "expires_at": None, "revoked_at": None}
+        writer.write(lambda tx, row=key | times: tx.run("insert_key", **row, clearances="[]", scopes="[]")).result(10)
+        assert (ask(), ask()) == ((number, 5 + number), (number, 5 + number))
+    for one in (driver, other):
+        one.close()
+
+
+def test_no_more_answers_are_kept_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.sql.sqlite.KNOWN", 3)
+    driver = _driver(tmp_path)
+    driver.read_inline()
+    for number in range(10):
+        assert driver.read(lambda _, number=number: number, short=True, name=number).result(10) == number
+    assert sorted(driver._local.known) == [0, 1, 2]
     driver.close()
 
 

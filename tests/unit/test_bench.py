@@ -221,7 +221,7 @@ def test_the_cache_knows_a_text_again(tmp_path: Path):
     class Counting:
         name, dimensions, calls = "counting", 2, 0
 
-        def encode(self, texts, check=None):
+        def encode(self, texts, check=None, **options):
             self.calls += len(texts)
             return encode(texts)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.core import date_rules, date_words, dates
 from recollect.core.date_words import READ_LIMIT
 from recollect.core.dates import MOST_PERIODS, Period, mentions_time, periods
 from recollect.core.errors import InvalidInput
@@ -423,3 +424,45 @@ def test_long_text_is_read_quickly(piece: str) -> None:
 
 def test_what_lies_beyond_the_limit_is_not_read() -> None:
     assert periods("x" * READ_LIMIT + " yesterday", now=NOW) == []
+
+
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+SHORT_MONTHS = ["Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sep", "Sept", "Oct", "Nov", "Dec"]
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+UNITS = ["hour", "day", "week", "month", "quarter", "year"]
+IN_ENGLISH = [
+    "the day before yesterday", "yesterday", "today", "this morning", "this afternoon", "this evening", "tomorrow",
+    "the day after tomorrow", "last night", "tonight", "the weekend", "last weekend", "the week before last",
+    "2024-03-05", "2024/3/5", "2024-03", "5.3.2024", "05/03/24", "3-5-2024", "in 2023", "the 1990s", "the 80s",
+    *(f"3 {unit}s ago" for unit in UNITS), *(f"a couple of {unit}s back" for unit in UNITS),
+    *(f"over the last {unit}" for unit in UNITS), *(f"the past {unit}" for unit in UNITS),
+    *(f"last {unit}" for unit in UNITS[2:]), *(f"in {name} 2023" for name in (*MONTHS, *SHORT_MONTHS)),
+    *(f"on 5 {name}" for name in (*MONTHS, *SHORT_MONTHS)), *(f"{name} 5th" for name in (*MONTHS, *SHORT_MONTHS)),
+    *(f"last {name}" for name in WEEKDAYS), *(f"two {name}s ago" for name in WEEKDAYS),
+    *(f"on {name}" for name in ("Mon", "Tue", "Tues", "Wed", "Thu", "Thurs", "Fri", "Sat", "Sun")),
+    *(f"in {name}" for name in ("spring 2023", "summer 2023", "the autumn of 2023", "last fall", "winter 2023")),
+    *(f"in {name} 2023" for name in ("Q1", "q2", "third quarter", "fourth quarter")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", IN_ENGLISH)
+def test_no_date_is_passed_over_without_a_look(said: str) -> None:
+    """What has no hint of a time is not looked at by the rules, so whatever they would find must have one."""
+    for text in (f"What did we say {said}?", f"what did we say {said}".lower(), said.upper()):
+        folded = date_words.fold(text)[0]
+        if any(pattern.search(folded) for _, pattern in date_rules.RULES):
+            assert dates._HINT.search(folded), folded
+    assert any(pattern.search(date_words.fold(f"We said {said}.")[0]) for _, pattern in date_rules.RULES)

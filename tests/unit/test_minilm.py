@@ -186,6 +186,18 @@ def test_batches_hold_every_window_once_and_stay_within_their_bound(sizes: list[
     assert all(len(batch) * (max(sizes[index] for index in batch) + 2) <= 512 for batch in batches)
 
 
+def test_questions_of_very_different_length_are_not_padded_to_the_longest() -> None:
+    assert cut_batches([28, 12, 26, 11]) == [[0, 2], [1, 3]]
+    assert cut_batches([15, 16, 18, 17]) == [[2, 3, 1, 0]]
+    assert cut_batches([]) == []
+
+
+def test_one_thread_is_enough_if_it_is_asked_for(minilm: MiniLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = minilm.encode(TEXTS)
+    monkeypatch.setattr(embedder, "ThreadPoolExecutor", None)
+    assert np.allclose(minilm.encode(TEXTS, alone=True), expected, atol=1e-6)
+
+
 @pytest.mark.usefixtures("not_loaded")
 def test_threads_that_begin_at_once_load_once_and_get_the_same_vectors(
     minilm: MiniLM, monkeypatch: pytest.MonkeyPatch

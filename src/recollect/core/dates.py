@@ -95,6 +95,15 @@ _ASKS_TIME: Final = re.compile(
 )
 
 
+# What every date in plain English has in it: a part of a word, how a word begins, or digits as dates have them.
+_HINT: Final = re.compile(
+    r"day|night|morning|afternoon|evening|tomorrow|hour|week|month|quarter|year|spring|summer|autumn|fall|winter"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4])"
+    r"|\d{4}|\d[-/.]\d|\d0s",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Mention:
     """A date found in the text; `start` is that of its "early" or "late", if it has one."""
@@ -133,6 +142,8 @@ def _before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | 
 
 def mentions(text: str) -> tuple[Mention, ...]:
     """The dates of a text as `fold` leaves it, from left to right."""
+    if text.isascii() and not _HINT.search(text):  # most questions speak of no time, and rules are many
+        return ()
     found = [(match, resolver) for resolver, pattern in RULES for match in pattern.finditer(text)]
     found.sort(key=lambda each: (each[0].start(), -each[0].end()))
     chosen: list[Mention] = []

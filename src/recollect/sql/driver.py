@@ -7,7 +7,7 @@ after it is durable. It may run twice if the database asks for it, so it must ha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -50,6 +50,12 @@ class Run(Protocol):
     def __call__(self, job: Job[T], /) -> Awaitable[T]: ...
 
 
+class NamedRun(Protocol):
+    """The same, for what is read again and again under a name; see `Driver.read`."""
+
+    def __call__(self, job: Job[T], name: Hashable = None, /) -> Awaitable[T]: ...
+
+
 Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # one result for each item
 
 
@@ -74,8 +80,9 @@ class Driver(Protocol):
         """From now on short reads run on the thread that asks, where this database can do that."""
         ...
 
-    def read(self, job: Job[T], *, short: bool = False) -> Future[T]:
-        """A `short` one reads few rows by their keys."""
+    def read(self, job: Job[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
+        """A `short` one reads few rows by their keys. If it has a name, the answer may be the one that was given under
+        this name before, as long as nobody has written anything since."""
         ...
 
     def write(self, job: Job[T]) -> Future[T]: ...

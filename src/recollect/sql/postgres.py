@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
@@ -156,7 +156,7 @@ class PostgresDriver:
     def read_inline(self) -> None:
         """A server elsewhere keeps one waiting: nothing changes."""
 
-    def read(self, job: Job[T], *, short: bool = False) -> Future[T]:
+    def read(self, job: Job[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
         return self._submit(lambda connection: self._run(connection, _READING, job))
 
     def write(self, job: Job[T]) -> Future[T]:

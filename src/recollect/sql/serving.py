@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from recollect.core import times
 from recollect.core.models import Principal
-from recollect.sql.driver import Job, Row, Transaction
+from recollect.sql.driver import NamedRun, Row, Run, Transaction
 
 KEPT: Final = timedelta(days=7)  # idempotency keys
 SECRET: Final = "key_secret"  # noqa: S105 - the name of a row
 
 
 class Serving:
-    def __init__(self, read: Callable[[Job[Any]], Awaitable[Any]], write: Callable[[Job[Any]], Awaitable[Any]]) -> None:
+    def __init__(self, read: NamedRun, write: Run) -> None:
         self._read, self._write = read, write
 
     # Keys: found by their public id; only a keyed hash of the rest is kept.
@@ -38,8 +37,7 @@ class Serving:
         return found
 
     async def key(self, id: str) -> Row | None:
-        found: Row | None = await self._read(lambda tx: tx.one("get_key", id=id))
-        return found
+        return await self._read(lambda tx: tx.one("get_key", id=id), ("key", id))
 
     async def has_keys(self) -> bool:
         return await self._read(lambda tx: tx.one("any_key")) is not None

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
 from pathlib import Path
@@ -76,9 +76,9 @@ class SqlStore:
     async def _read(self, job: Job[T]) -> T:
         return await asyncio.wrap_future(self._driver.read(job))
 
-    async def _read_short(self, job: Job[T]) -> T:
-        """For few rows by their keys."""
-        future = self._driver.read(job, short=True)
+    async def _read_short(self, job: Job[T], name: Hashable = None) -> T:
+        """For few rows by their keys; see `Driver.read`."""
+        future = self._driver.read(job, short=True, name=name)
         return future.result() if future.done() else await asyncio.wrap_future(future)
 
     def read_inline(self) -> None:
@@ -438,7 +438,8 @@ class SqlStore:
             news = load_scope(tx, principal, conversation, known, state, self._texts)
             return news, load_beside(tx, principal, conversation)
 
-        if self._driver.inline and (found := await self._read_short(beside)) is not None:
+        name = ("beside", principal.person, conversation, state)
+        if self._driver.inline and (found := await self._read_short(beside, name)) is not None:
             return None, found
         return await self._read(job)
 
@@ -454,8 +455,10 @@ class SqlStore:
         """The same, and the profile as it may be used now: two of the things that a prompt needs, in one reading."""
 
         def job(tx: Transaction) -> tuple[dict[tuple[int, int], Message], Profile]:
-            return self._messages_at(tx, principal, places) if places else {}, usable_profile(tx, principal)
+            return self._messages_at(tx, principal, places), usable_profile(tx, principal)
 
+        if not places:
+            return {}, await self.profiles.get(principal)
         return await (self._read_short(job) if len(places) <= FEW else self._read(job))
 
     def _messages_at(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import sys
 import threading
@@ -36,6 +37,7 @@ WINDOW: Final = 254  # word pieces; with the marks at both ends these are the 25
 MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; of a longer one, as many windows spread over it
 NICE: Final = 5  # of threads that embed in the background
 _BATCH_PIECES: Final = 512  # padding included; measured: larger batches leave the caches, smaller ones cost more calls
+_CALL: Final = 11  # pieces that take as long as a call itself, which reads all weights; measured
 
 
 class MiniLM:
@@ -56,8 +58,10 @@ class MiniLM:
         listed: list[list[float]] = vectors.tolist()
         return listed
 
-    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None) -> NDArray[np.float32]:
-        """One row for each text, in the order given.
+    def encode(
+        self, texts: Sequence[str], check: Callable[[], None] | None = None, *, alone: bool = False
+    ) -> NDArray[np.float32]:
+        """One row for each text, in the order given. `alone` keeps to this thread.
 
         The vector of a text longer than one window is the mean of its windows' vectors, weighted by their length.
         Work in the background brings a `check`: it gives way to others, and `check`, called before every batch some
@@ -73,14 +77,14 @@ class MiniLM:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         batches = cut_batches([len(window) for window in windows])
         batched = [[windows[index] for index in batch] for batch in batches]
-        for batch, rows in zip(batches, self._run(model, batched, check), strict=True):
+        for batch, rows in zip(batches, self._run(model, batched, check, alone), strict=True):
             for index, row in zip(batch, rows, strict=True):
                 vectors[owners[index]] += row * max(1, len(windows[index]))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 
     def _run(
-        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None] | None
+        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None] | None, alone: bool
     ) -> list[NDArray[np.float32]]:
         """The vectors of each batch. One batch keeps one core busy, so several cores take several batches."""
 
@@ -89,7 +93,7 @@ class MiniLM:
                 check()
             return model.run(batch)
 
-        threads = min(self._threads, len(batches))
+        threads = min(1 if alone else self._threads, len(batches))
         if check is None and threads < 2:
             return [run(batch) for batch in batches]
         begin = None if check is None else _give_way
@@ -112,15 +116,23 @@ def cut_windows(pieces: list[int]) -> list[list[int]]:
 
 
 def cut_batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Indices of windows, longest first, batched with others of about their length: little is spent on padding."""
-    batches: list[list[int]] = []
-    room = 0  # how many windows as long as its first one the last batch holds
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if not batches or len(batches[-1]) >= room:
-            batches.append([])
-            room = _BATCH_PIECES // (lengths[index] + 2)
-        batches[-1].append(index)
-    return batches
+    """Indices of windows, longest first, batched with others of about their length, so that padding and calls together
+    cost least."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    costs, begins = [0], [0]  # of the first so many windows: the least cost, and where the last batch begins
+    for stop in range(1, len(order) + 1):
+        best, begin, start = math.inf, 0, stop - 1
+        while start >= 0 and (pieces := (stop - start) * (lengths[order[start]] + 2)) <= _BATCH_PIECES:
+            if (cost := costs[start] + pieces + _CALL) < best:
+                best, begin = cost, start
+            start -= 1
+        costs.append(int(best))
+        begins.append(begin)
+    batches, stop = [], len(order)
+    while stop:
+        batches.append(order[begins[stop] : stop])
+        stop = begins[stop]
+    return batches[::-1]
 
 
 class _Session(Protocol):
