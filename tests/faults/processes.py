@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,19 +21,67 @@ VICTIM = str(Path(__file__).with_name("victim.py"))
 PATIENCE = 120.0
 
 
+class Nursery:
+    """Where victims come from: a process of which each is a fork. It ends when this one does."""
+
+    def __init__(self) -> None:
+        self._asked, theirs = socket.socketpair()
+        self._lock = threading.Lock()
+        with theirs:
+            number = theirs.fileno()
+            environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
+            self._process = subprocess.Popen(
+                [sys.executable, VICTIM, str(number)], pass_fds=[number], stderr=subprocess.DEVNULL, env=environment
+            )
+        atexit.register(self.close)
+
+    def start(self, mode: str, arguments: dict[str, Any], ends: Sequence[int]) -> int:
+        """A victim with these for its standard input and output; returns its id."""
+        return self._ask({"mode": mode, "arguments": arguments}, ends)
+
+    def bury(self, process: int) -> int:
+        """Wait for the end of a victim. Until then its id is nobody else's."""
+        return self._ask({"bury": process})
+
+    def _ask(self, request: dict[str, Any], ends: Sequence[int] = ()) -> int:
+        data = json.dumps(request).encode() + b"\n"
+        with self._lock:
+            self._asked.sendall(data[socket.send_fds(self._asked, [data], ends) :])
+            answer = b""
+            while not answer.endswith(b"\n"):
+                block = self._asked.recv(64)
+                assert block, "nobody is there any more"
+                answer += block
+        return int(answer)
+
+    def close(self) -> None:
+        self._asked.close()
+        self._process.wait(PATIENCE)
+
+
+_nursery: Nursery | None = None
+_one_at_a_time = threading.Lock()
+
+
+def nursery() -> Nursery:
+    """The one of this process, also for threads that begin at once."""
+    global _nursery
+    with _one_at_a_time:
+        _nursery = _nursery or Nursery()
+        return _nursery
+
+
 class Victim:
     def __init__(self, mode: str, **arguments: Any) -> None:
         self.arguments = arguments
-        self._process = subprocess.Popen(
-            [sys.executable, VICTIM, mode, json.dumps(arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.input, self.output = self._process.stdin, self._process.stdout
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        try:
+            self._process = nursery().start(mode, arguments, (theirs_in, theirs_out))
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        self.input, self.output = os.fdopen(ours_in, "wb", 0), os.fdopen(ours_out, "rb", 0)
         self._said = b""
 
     def read(self) -> bool:
@@ -48,7 +99,7 @@ class Victim:
 
     def kill(self) -> None:
         """Ended by its id, without a chance to tidy up. Everything it had said is read."""
-        self._process.send_signal(signal.SIGKILL)
+        os.kill(self._process, signal.SIGKILL)
         while self.read():
             pass
 
@@ -56,10 +107,10 @@ class Victim:
         """What it said after `ready`, a line as words. A last line without its end was never acknowledged."""
         return [line.split(" ") for line in self._said.decode().split("\n")[1:-1]]
 
-    def close(self) -> int:
+    def close(self) -> None:
         try:
-            self._process.kill()
-            return self._process.wait(PATIENCE)
+            os.kill(self._process, signal.SIGKILL)
+            nursery().bury(self._process)
         finally:
             self.input.close()
             self.output.close()

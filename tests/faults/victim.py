@@ -1,6 +1,6 @@
 """A process that works on a memory and says through its standard output what was acknowledged.
 
-Run as `python victim.py MODE ARGUMENTS`, the arguments as JSON. It writes `ready`, waits for a line on its standard
+Forked by `nurse`, which is run as `python victim.py SOCKET`. It writes `ready`, waits for a line on its standard
 input, and works until it is done or killed. Every line leaves by one unbuffered write after the call returned, so what
 the parent reads was promised to a caller. Texts follow from ids: the parent knows what each message must say.
 """
@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import random
+import socket
 import sys
 import threading
 import time
@@ -19,6 +20,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy  # noqa: F401 - victims need it, and are forked when it is there
 
 from recollect import Memory
 from recollect.settings import Settings
@@ -197,12 +200,45 @@ MODES: dict[str, Callable[..., None]] = {
     work.__name__: work for work in (add, add_many, import_files, erase, embed, fold, migrate, open_only, write, repeat)
 }
 
-if __name__ == "__main__":
+
+def live(mode: str, arguments: dict[str, Any]) -> None:
     say("ready")
     sys.stdin.readline()
     try:
-        MODES[sys.argv[1]](**json.loads(sys.argv[2]))
+        MODES[mode](**arguments)
     except BaseException as failure:
         say("error", repr(failure))
         raise
     say("done")
+
+
+def nurse(server: socket.socket) -> None:
+    """Start and bury victims as one is told, until nobody is there to tell. All of them are forked from here, where
+    everything is imported: that takes longer than most of them live."""
+    while True:
+        data, ends, _, _ = socket.recv_fds(server, 1 << 16, 2)
+        while data and not data.endswith(b"\n"):
+            data += server.recv(1 << 16)
+        if not data:
+            return
+        request = json.loads(data)
+        if "bury" in request:
+            server.sendall(b"%d\n" % os.waitpid(request["bury"], 0)[1])
+        elif child := os.fork():
+            for end in ends:
+                os.close(end)
+            server.sendall(b"%d\n" % child)
+        else:
+            server.close()
+            for number, end in enumerate(ends):
+                os.dup2(end, number)
+                os.close(end)
+            try:
+                live(request["mode"], request["arguments"])
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as asked:
+        nurse(asked)
