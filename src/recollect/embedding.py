@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 256  # passages that are embedded in one call
 BATCH_SIZE: Final = 60_000  # characters of messages whose vectors are saved together
-SHORT: Final = 200  # bytes of a question that is embedded within 20 milliseconds
+SHORT: Final = 200  # bytes of a question that is embedded within 20 milliseconds, unless it is all signs
 TOGETHER: Final = 8  # short questions that are embedded in one call
 REMEMBERED: Final = 256  # questions whose vectors are kept
 BUILT_IN: Final = ("all-MiniLM-L6-v2/int8", 384)  # what it is called, without loading it
@@ -120,9 +120,12 @@ class _Together:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[str, asyncio.Future[Vectors]]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def embed(self, encode: Encode, text: str) -> asyncio.Future[Vectors]:
         loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # nobody waits any more on one that has ended
+            self._loop, self._waiting = loop, []
         if not self._waiting:
             loop.call_soon(self._gather, encode, 0)
         future: asyncio.Future[Vectors] = loop.create_future()
@@ -147,6 +150,7 @@ def _settle(encode: Encode, asked: Sequence[tuple[str, asyncio.Future[Vectors]]]
     try:
         with _named_failures():
             rows = encode([text for text, _ in asked])
+            found = list(zip(rows, asked, strict=True))
     except Exception as error:  # noqa: BLE001 - for those who wait
         if len(asked) == 1:
             asked[0][1].set_exception(error)
@@ -154,7 +158,7 @@ def _settle(encode: Encode, asked: Sequence[tuple[str, asyncio.Future[Vectors]]]
             for one in asked:
                 _settle(encode, [one])
         return
-    for row, (_, future) in zip(rows, asked, strict=True):
+    for row, (_, future) in found:
         future.set_result(row.copy())
 
 

@@ -87,8 +87,8 @@ LAYERS = {
     },
     "engine": {
         "audit", "core", "background", "compose", "current_settings", "embedding", "erasure", "health", "ids",
-        "machine", "metrics", "providers", "recall.fence", "recall.measuring", "recall.prompting", "recall.recaller",
-        "recall.tail", "recall.tuning", "settings", "sql", "topics.folding", "transfer",
+        "machine", "metrics", "providers", "recall.fence", "recall.important", "recall.measuring", "recall.prompting",
+        "recall.recaller", "recall.tail", "recall.tuning", "settings", "sql", "topics.folding", "transfer",
     },
     "access": {"core", "sql"},
     "answering": {"core", "engine", "providers", "unexpected"},

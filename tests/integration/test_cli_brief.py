@@ -147,7 +147,7 @@ def test_without_a_brief_nothing_is_printed_and_a_note_says_when_there_will_be_o
     result = run("brief", "trip")
     assert result.stdout == ""
     assert "No brief of 18 messages yet. A worker folds older turns above 6,000 tokens." in result.stderr
-    assert "`recollect compress --force`" in result.stderr
+    assert "`recollect compress trip --force`" in result.stderr
     assert as_json(run("brief", "trip", "--json")) is None
     assert as_json(run("brief", "trip", "--diff", "--json")) is None
     assert as_json(run("brief", "trip", "--versions", "--json")) == []

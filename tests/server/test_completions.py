@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -476,6 +478,34 @@ def test_any_text_gets_through_to_the_model(text: Any, shared: Served, shared_mo
     reply = shared.client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == 200
     assert len(shared_model.asked) == before + 1
+
+
+def test_half_a_character_is_stored_as_what_stands_for_it_and_its_history_is_known_again(shared: Served) -> None:
+    history, headers = [], {**_named("half a character"), "Content-Type": "application/json"}
+    for text in ("tea \ud800 cup", "NUL \x00 inside", "and now?"):
+        history.append(_user(text))
+        body = json.dumps({"model": "recollect", "messages": history}).encode()
+        reply = shared.client.post("/v1/chat/completions", content=body, headers=headers)
+        assert reply.status_code == 200
+        assert "memory" not in reply.headers.get("x-recollect-degraded", "")
+        history.append(_assistant(_text(reply)))
+    said = [content for role, content in shared.said("half a character") if role == "user"]
+    assert said == ["tea \ufffd cup", "NUL \ufffd inside", "and now?"]
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_error_of_ours(
+    shared: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = shared.client.base_url
+    with socket.create_connection((url.host, url.port)) as connection:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 100\r\n\r\n"
+        connection.sendall(head.encode() + b'{"messages"')
+    for _ in range(100):
+        if 'status="499"' in (figures := shared.client.get("/metrics").text):
+            break
+        time.sleep(0.05)
+    assert 'status="499"' in figures
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_a_client_that_goes_before_the_first_piece_leaves_nothing_behind(tmp_path: Path) -> None:

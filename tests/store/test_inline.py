@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from recollect import AsyncMemory
+from recollect import AsyncMemory, embedding
 from recollect.core.errors import StoreUnavailable
 from recollect.providers.minilm import MiniLM
+from recollect.recall import prompting
 from recollect.recall.briefs import LatestBriefs
 from recollect.recall.packing import Said
 from recollect.sql.driver import Transaction
@@ -188,6 +191,69 @@ def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch:
     asyncio.run(run())
 
 
+def test_a_large_question_is_counted_on_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    real = prompting.build
+
+    def build(*given: Any, **named: Any) -> Any:
+        threads.append(threading.get_ident())
+        return real(*given, **named)
+
+    async def run() -> None:
+        async with _memory(str(tmp_path / "some.db")) as memory:
+            await memory.warm_up(processes=MANY)
+            await memory.add("trip", "user", "I am allergic to peanuts.")
+            monkeypatch.setattr(prompting, "build", build)
+            for query, system in (("What?", None), ("dots ... " * 4000, None), ("What?", "Be brief. " * 4000)):
+                await memory.context("trip", query, system_prompt=system, budget=50_000)
+            assert [one == threading.get_ident() for one in threads] == [True, False, False]
+
+    asyncio.run(run())
+
+
+def test_a_loop_that_ended_while_somebody_asked_keeps_nobody_waiting() -> None:
+    together, encode = embedding._Together(), lambda texts: np.ones((len(texts), 2), np.float32)
+
+    async def ask(wait: bool) -> None:
+        future = together.embed(encode, "Who is there?")
+        if wait:
+            await asyncio.wait_for(future, 10)
+
+    left = asyncio.new_event_loop()
+    left.run_until_complete(ask(wait=False))
+    left.close()
+    asyncio.run(ask(wait=True))
+
+
+def test_after_an_erase_or_a_revoke_nothing_of_it_is_kept_inline(tmp_path: Path) -> None:
+    def held(word: str) -> int:
+        gc.collect()
+        strings = (one for object_ in gc.get_objects() for one in gc.get_referents(object_) if type(one) is str)
+        return sum(word in one and one != word for one in strings)
+
+    async def run() -> None:
+        async with _memory(str(tmp_path / "some.db")) as memory:
+            await memory.warm_up(processes=MANY)
+            words = ["".join(("zq", kind, "4713")) for kind in ("told", "said")]  # neither is whole in this file
+            await memory.set_consent(True)
+            await memory.set_profile({"notes": f"I keep a {words[0]} at home."})
+            await memory.add_many("trip", [{"role": "user", "content": f"My {words[1]} flew to Rome."}] * 3)
+            await memory.drain()
+            for _ in range(2):
+                text = (await memory.context("trip", "What do I keep, and what flew?")).text
+                assert all(word in text for word in words)
+                del text
+            profile = await memory.profile()
+            profile.preferences["goals"] = "to be changed by somebody"  # which must not be kept for others
+            assert "changed by" not in (await memory.context("trip", "What is to be changed?")).text
+            del profile
+            await memory.revoke_consent()
+            await memory.erase(conversation="trip")
+            assert [held(word) for word in words] == [0, 0]
+
+    asyncio.run(run())
+
+
 def test_a_short_conversation_is_soon_in_memory_and_not_read_again(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +370,9 @@ def test_no_more_answers_are_kept_than_there_is_room_for(tmp_path: Path, monkeyp
     driver.read_inline()
     for number in range(10):
         assert driver.read(lambda _, number=number: number, short=True, name=number).result(10) == number
-    assert sorted(driver._local.known) == [0, 1, 2]
+        assert driver._counted is not None and len(driver._counted[2]) <= 3
+    driver.forget()
+    assert driver._counted is None
     driver.close()
 
 

@@ -14,7 +14,7 @@ from recollect.core.protocols import Tokenizer
 from recollect.providers import tokenizer
 from recollect.providers.tokenizer import CL100K, O200K, EstimateTokenizer, tokenizer_for
 from recollect.recall import packing
-from recollect.recall.packing import FRAME, SHORT, Item, Piece, Said, exceeds, pack
+from recollect.recall.packing import FRAME, LONG, SHORT, Item, Piece, Said, exceeds, pack
 
 COUNTERS = (tokenizer_for("gpt-4o"), tokenizer_for("gpt-4"), EstimateTokenizer())
 PIECES = (
@@ -112,17 +112,23 @@ def test_passages_are_those_of_the_text() -> None:
 def test_a_short_scope_is_read_ahead_newest_first_and_nothing_twice() -> None:
     kept = Said()
     kept.keep(7, said(7, "known"))
-    assert kept.ahead(10, 4) == [9, 8, 6, 5]
-    assert kept.ahead(10, 0) == [] and kept.ahead(10, -3) == []  # no room this time
-    assert kept.ahead(12, 4) == [4, 3, 2, 1]  # what came since is read with the tail
-    assert kept.ahead(12, 4) == [0]
-    assert kept.ahead(12, 4) == []
+    assert kept.ahead([1.0] * 10, 4) == [9, 8, 6, 5]
+    assert kept.ahead([1.0] * 10, 0) == [] and kept.ahead([1.0] * 10, -3) == []  # no room this time
+    assert kept.ahead([1.0] * 12, 4) == [4, 3, 2, 1]  # what came since is read with the tail
+    assert kept.ahead([1.0] * 12, 4) == [0]
+    assert kept.ahead([1.0] * 12, 4) == []
 
 
-def test_a_long_scope_is_not_read_ahead_nor_one_with_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Said().ahead(SHORT + 1, 10) == []
+def test_long_messages_and_long_scopes_are_not_read_ahead_nor_more_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Said().ahead([1.0] * (SHORT + 1), 10) == []
+    assert Said().ahead([1.0, LONG + 1, 1.0, LONG], 10) == [3, 2, 0]
+    monkeypatch.setattr(packing, "SHORT_BYTES", 6000)
     kept = Said()
-    kept.keep(0, said(0, "x" * 1000))
-    assert kept.ahead(3, 10)
-    monkeypatch.setattr(packing, "SHORT_BYTES", 1000)
-    assert Said().ahead(3, 10) and not kept.ahead(3, 10)
+    for seq in range(9):
+        kept.keep_ahead(seq, said(seq, "x" * 1000))
+    assert [seq for seq in range(9) if kept.get(seq)] == [0, 1]  # the second passes the bound, the third is too many
+    assert kept.ahead([1.0] * 9, 10) == []
+    kept.keep(8, said(8, "x" * 1000))  # what was asked for is kept all the same
+    assert kept.get(8) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -120,7 +121,7 @@ def _find_brief(memory: Memory, conversation: str, version: int | None) -> Brief
 def why_none(about: Conversation, settings: Settings) -> str:
     """When there will be a brief, and how to have one now."""
     there = f"No brief of {counted(about.messages, 'message')} yet. {_when(settings)}"
-    return f"{there}\n`recollect compress --force` makes one now."
+    return f"{there}\n`recollect compress {shlex.quote(about.name)} --force` makes one now."
 
 
 def _when(settings: Settings) -> str:

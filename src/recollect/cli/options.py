@@ -85,7 +85,7 @@ def typed(name: str, path: str) -> str:
     found = shutil.which(name)
     if found is not None and Path(path).exists() and Path(found).samefile(path):
         return name
-    return shlex.quote(os.path.relpath(path))
+    return shlex.quote(str(Path(path).absolute()))  # not resolved: what a virtual environment links to is another one
 
 
 def this_program() -> str:

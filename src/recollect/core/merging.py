@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from recollect.core.drafts import to_json
 from recollect.core.models import JsonObject, Message
+from recollect.core.text import storable
 
 FOLLOWS: Final = "follows"  # metadata: the id of the message that this one answers or comes after
 
@@ -119,7 +120,8 @@ def _stored_key(message: Message) -> str:
 
 
 def _key(role: str, content: str, calls: Sequence[JsonObject] | None, call_id: str | None) -> str:
-    return to_json([role, content.strip(), [_call(call) for call in calls or ()], call_id])
+    """The same for what is stored and for what a client sends again, which may have characters that are not stored."""
+    return storable(to_json([role, storable(content)[0].strip(), [_call(call) for call in calls or ()], call_id]))[0]
 
 
 def _call(call: JsonObject) -> list[Any]:

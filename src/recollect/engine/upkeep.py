@@ -177,8 +177,11 @@ class Upkeep(Opened):
         await self._audit.flush()
         erased = await erasure.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
         if self._shared.recaller is not None:
+            from recollect.recall import important
+
             self._shared.recaller.scopes.forget(self._principal.person)  # they hold texts
             self._shared.recaller.topics.forget()
+            important.forget()
         return erased
 
     # Health

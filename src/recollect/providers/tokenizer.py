@@ -311,7 +311,7 @@ class Remembering:
 
     def count_lines(self, lines: Sequence[str]) -> int:
         """The same of "\\n".join(lines), which need not be made for it."""
-        if not self._by_lines or not all(map(_BEGINS_LINE, lines[1:])):
+        if not self._by_lines or not lines or not all(map(_BEGINS_LINE, lines[1:])):
             return self.count("\n".join(lines))
         *ended, last = lines
         return sum(map(self.count_line, ended)) + self.count(last)

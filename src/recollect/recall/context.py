@@ -177,9 +177,8 @@ def _filled(
     def most() -> int:
         return room.left if takes_all else min(share + base, room.left)
 
-    told = (
-        base if not takes_all else max(0, base - fence_tokens((), tokenizer))
-    )  # small: at the tail's expense, not at recall's
+    # In a small budget the brief comes at the tail's expense, not at recall's.
+    told = base if not takes_all else max(0, base - fence_tokens((), tokenizer))
     free = max(room.left - share - told, min(SMALL_TAIL_LEAST, room.left // 8))
     tail = newest(Room(free), limits.turns if budget > SMALL else 1)
     room.take(tail.tokens(tokenizer))

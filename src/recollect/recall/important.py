@@ -115,6 +115,12 @@ def told(entry: Entry, before: str, zone: str) -> str:
 _told = lru_cache(maxsize=1 << 12)(told)
 
 
+def forget() -> None:
+    """What people said, after some of it was erased."""
+    _words.cache_clear()
+    _told.cache_clear()
+
+
 def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> Sequence[Statement]:
     """The narrative's statements, all of them or those that a shorter one has: made anew to fit, not cut off."""
     if count(narrative(brief.statements)) <= most:

@@ -9,6 +9,9 @@ from operator import attrgetter
 from sys import getsizeof
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recollect.core import passages
 from recollect.core.models import Message
 from recollect.recall import fence
@@ -17,6 +20,7 @@ ROOM: Final = 32 * 1024 * 1024  # bytes of messages that one scope keeps
 FRAME: Final = 800  # bytes of a message beside its text
 SHORT: Final = 2000  # messages of a scope that is kept whole,
 SHORT_BYTES: Final = 8 * 1024 * 1024  # if they have no more bytes
+LONG: Final = 1000  # words of a message that is not read before it is asked for
 MOST: Final = 100_000  # tokens up to which it is known how many a text has at least
 NEAR: Final = 0.5  # how much the nearness of a passage counts against that of the message's best one,
 LEXICAL: Final = 0.2  # the same for the question's words,
@@ -78,15 +82,21 @@ class Said:
             self.nbytes -= _size(self._messages.pop(first))
             self._pieces.pop(first, None)
 
-    def ahead(self, size: int, most: int) -> list[int]:
-        """Messages of a scope of this size that will be asked for some day, the newest first. Few are read as quickly
-        as one, so each reading brings some of them, until a short scope is there."""
-        if most <= 0 or size > SHORT or self.nbytes > SHORT_BYTES:
+    def ahead(self, words: Sequence[float] | NDArray[np.float32], most: int) -> list[int]:
+        """Messages of a scope, by the words they have, that will be asked for some day; the newest first, without long
+        ones. Few are read as quickly as one, so each reading brings some of them, until a short scope is there."""
+        if most <= 0 or len(words) > SHORT or self.nbytes > SHORT_BYTES:
             return []
-        last = size if self._ahead is None else self._ahead
-        found = list(islice((index for index in range(last - 1, -1, -1) if index not in self._messages), most))
+        last = len(words) if self._ahead is None else self._ahead
+        wanted = (index for index in range(last - 1, -1, -1) if index not in self._messages and words[index] <= LONG)
+        found = list(islice(wanted, most))
         self._ahead = found[-1] if found else 0
         return found
+
+    def keep_ahead(self, index: int, message: Message) -> None:
+        """One that nobody has asked for yet, if there is room."""
+        if self.nbytes <= SHORT_BYTES:
+            self.keep(index, message)
 
     def pieces(self, index: int, message: Message) -> tuple[Piece, ...]:
         found = self._pieces.get(index)

@@ -11,19 +11,21 @@ from typing import Final
 import numpy as np
 
 from recollect.core.models import Context, JsonObject, Message, Principal
+from recollect.core.profile import Profile
 from recollect.core.protocols import Tokenizer
 from recollect.core.turns import paired
 from recollect.providers.tokenizer import Remembering
 from recollect.recall.briefs import Remembered
 from recollect.recall.context import SMALL, Ingredients, Limits, build
-from recollect.recall.profile import Told, weigh
+from recollect.recall.profile import weigh
 from recollect.recall.recaller import Found, Recaller, items_of
 from recollect.recall.scope import Scope
 from recollect.settings import Settings
 from recollect.sql.store import SqlStore
 
 INLINE_SIZE: Final = 200_000  # characters that are packed without a thread
-ENTRY: Final = 200  # characters that take as long as one entry of the ledger
+ENTRY: Final = 200  # characters that take as long as one entry of the ledger,
+COUNTED: Final = 10  # and as one of a text that is counted whole, as a question is
 NEWEST: Final = 60  # messages at the end of a conversation that may stand in the tail
 RANKED: Final = 40  # messages that are ranked for any prompt, and one more for so many tokens of the budget
 TOKENS_EACH: Final = 25
@@ -87,9 +89,9 @@ class Prompting:
         found.watch.lap("fetch")
         zones = [row["zone"] for row in found.scope.conversations.values() if row["name"] == conversation]
         topic = None if active is None else {"id": active.id, "title": active.title}
-        settled = (remembered, topic, weigh(profile, text), settings, budget, tokenizer)
+        settled = (remembered, topic, profile, settings, budget, tokenizer)
         size = sum([len(message.content) for some in (messages.values(), newest) for message in some])
-        size += ENTRY * len(remembered.entries)
+        size += ENTRY * len(remembered.entries) + COUNTED * (len(text) + len(system_prompt or ""))
         if size < INLINE_SIZE:
             context = _build(found, messages, newest, text, system_prompt, conversation, zones, *settled)
         else:
@@ -115,7 +117,7 @@ def _build(
     zones: Sequence[str],
     remembered: Remembered,
     topic: JsonObject | None,
-    profile: Sequence[Told],
+    profile: Profile,
     settings: Settings,
     budget: int,
     tokenizer: Tokenizer,
@@ -134,7 +136,7 @@ def _build(
         found.degraded,
         remembered.shorter,
         topic,
-        profile,
+        weigh(profile, text),
     )
     return build(
         given,

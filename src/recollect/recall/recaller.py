@@ -349,34 +349,38 @@ class _Wanted:
         self._scope = scope
         self._known = {index: scope.said.get(index) for index in indices}
         self.missing = [index for index, message in self._known.items() if message is None]
+        self.ahead: list[int] = []  # some that the next questions will ask for
 
     def read_ahead(self, most: int) -> None:
-        """Also some that the next questions will ask for: few are read as quickly as one."""
         if self.missing:
-            self.missing = list(dict.fromkeys((*self.missing, *self._scope.said.ahead(len(self._scope), most))))
+            some = self._scope.said.ahead(self._scope.words_in, most)
+            self.ahead = [index for index in some if index not in self._known]
 
     def places(self) -> list[Place]:
-        keys, seqs = self._scope.keys[self.missing].tolist(), self._scope.seqs[self.missing].tolist()
-        return list(zip(keys, seqs, strict=True))
+        return self._at(self.missing) + self._at(self.ahead)
 
     def texts(self, stored: Mapping[Place, Message]) -> dict[int, Message]:
         """With those just read, which are kept in memory; what is in neither was erased."""
-        for index, place in zip(self.missing, self.places(), strict=True):
-            message = stored.get(place)
+        said = self._scope.said
+        for index, place in zip(self.ahead, self._at(self.ahead), strict=True):
+            if (message := stored.get(place)) is not None:
+                said.keep_ahead(index, message)
+        for index, place in zip(self.missing, self._at(self.missing), strict=True):
+            message = self._known[index] = stored.get(place)
             if message is not None:
-                self._scope.said.keep(index, message)
-            if index in self._known:
-                self._known[index] = message
+                said.keep(index, message)
         return {index: message for index, message in self._known.items() if message is not None}
+
+    def _at(self, indices: list[int]) -> list[Place]:
+        return list(zip(self._scope.keys[indices].tolist(), self._scope.seqs[indices].tolist(), strict=True))
 
 
 def _places(wanted: Sequence[_Wanted]) -> list[Place]:
     """What must be read, each once, and as much more as makes no difference."""
     room = FEW - sum(len(one.missing) for one in wanted)
     for one in wanted:
-        before = len(one.missing)
         one.read_ahead(room)
-        room -= len(one.missing) - before
+        room -= len(one.ahead)
     return list(dict.fromkeys(place for one in wanted for place in one.places()))
 
 

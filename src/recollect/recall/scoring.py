@@ -96,10 +96,10 @@ class Scores:
     def whys(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
         """The same for any of many messages, weighed at once; with four digits."""
         weights = np.array([weight for weight, _ in self.parts.values()], np.float32)[:, None]
-        worth = weights * np.stack([values[indices] for _, values in self.parts.values()])
-        rows = worth.T.astype(np.float64).round(4).tolist()
+        worth = (weights * np.stack([values[indices] for _, values in self.parts.values()])).T
+        rows = np.where(worth == 0, np.nan, worth.astype(np.float64).round(4)).tolist()
         known, names = dict(zip(indices.tolist(), rows, strict=True)), tuple(self.parts)
-        return lambda index: {name: value for name, value in zip(names, known[index], strict=True) if value}
+        return lambda index: {name: value for name, value in zip(names, known[index], strict=True) if value == value}
 
 
 def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
 from recollect.core.errors import (
@@ -23,6 +24,7 @@ from recollect.core.errors import (
     StoreUnavailable,
 )
 
+GONE: Final = 499  # what logs and figures say where the client left before its request was whole
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final = (
     (InvalidInput, 422), (NotFound, 404), (Conflict, 409), (Denied, 403), (StoreUnavailable, 503),
@@ -93,6 +95,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RecollectError)
     async def _ours(_: Request, error: RecollectError) -> Response:
         return of(error)
+
+    @app.exception_handler(ClientDisconnect)
+    async def _gone(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_: Request, error: RequestValidationError) -> Response:

@@ -85,6 +85,10 @@ class Driver(Protocol):
         this name before, as long as nobody has written anything since."""
         ...
 
+    def forget(self) -> None:
+        """Answers that were kept under names go."""
+        ...
+
     def write(self, job: Job[T]) -> Future[T]: ...
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:

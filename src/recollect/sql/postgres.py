@@ -159,6 +159,9 @@ class PostgresDriver:
     def read(self, job: Job[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
         return self._submit(lambda connection: self._run(connection, _READING, job))
 
+    def forget(self) -> None:
+        """Nothing is kept."""
+
     def write(self, job: Job[T]) -> Future[T]:
         return self._submit(lambda connection: self._run(connection, _WRITING, self._checked(job)))
 

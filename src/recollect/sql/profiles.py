@@ -11,16 +11,16 @@ from recollect.core.drafts import to_json
 from recollect.core.models import JsonObject, Principal
 from recollect.core.profile import Profile
 from recollect.sql.audit import Act, write_audit
-from recollect.sql.driver import NamedRun, Run, Transaction
+from recollect.sql.driver import Run, Transaction
 
 
 class Profiles:
-    def __init__(self, read: NamedRun, write: Run) -> None:
+    def __init__(self, read: Run, write: Run) -> None:
         self._read, self._write = read, write
 
     async def get(self, principal: Principal) -> Profile:
         """The profile as it may be used now: an empty one without consent."""
-        return await self._read(lambda tx: usable_profile(tx, principal), ("profile", principal.person))
+        return await self._read(lambda tx: usable_profile(tx, principal))
 
     async def change(self, principal: Principal, changes: JsonObject, *, actor: str, now: datetime) -> None:
         """Fields that are not named stay as they are. A profile with nothing in it is not kept."""

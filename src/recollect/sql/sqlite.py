@@ -91,7 +91,8 @@ class SqliteDriver:
         self._open_connections: list[apsw.Connection] = []
         self._asides: list[threading.Thread] = []
         self._gate = threading.Lock()
-        self._reading = threading.Lock()  # held by who reads inline; nobody waits for it but who closes
+        self._reading = threading.Lock()  # held by who reads inline; nobody waits for it but who closes or forgets
+        self._counted: tuple[apsw.Connection, Any, dict[Hashable, Any]] | None = None  # answers by name
         self._closed = False
         self.guard = Safeguard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
@@ -217,9 +218,9 @@ class SqliteDriver:
                 if not waits:
                     connection.set_busy_timeout(0)
                     connection.setlk_timeout(0, 0)
-            known = None if name is None else self._answers(connection)
-            if known is not None and name in known:
-                found: T = known[name]
+            answers = None if name is None else self._answers_on(connection)
+            if answers is not None and name in answers:
+                found: T = answers[name]
                 return found
             connection.execute("BEGIN")
             try:
@@ -227,18 +228,23 @@ class SqliteDriver:
             finally:
                 if connection.in_transaction:  # after some errors it is over already
                     connection.execute("ROLLBACK")
-            if known is not None and len(known) < KNOWN:
-                known[name] = found
+            if answers is not None:
+                if len(answers) >= KNOWN:
+                    answers.clear()
+                answers[name] = found
             return found
 
-    def _answers(self, connection: apsw.Connection) -> dict[Hashable, Any]:
-        """What was read on this thread since anybody last wrote: the database counts that for each connection. What is
-        read while somebody writes may be newer than the count, and goes at the next look."""
+    def _answers_on(self, connection: apsw.Connection) -> dict[Hashable, Any]:
+        """What was read there since anybody last wrote: the database counts that for each connection. What is read
+        while somebody writes may be newer than the count, and goes at the next look."""
         version = connection.pragma("data_version")
-        if getattr(self._local, "version", None) != version:
-            self._local.version, self._local.known = version, {}
-        answers: dict[Hashable, Any] = self._local.known
-        return answers
+        if self._counted is None or self._counted[:2] != (connection, version):
+            self._counted = (connection, version, {})
+        return self._counted[2]
+
+    def forget(self) -> None:
+        with self._reading:
+            self._counted = None
 
     # Writing
 

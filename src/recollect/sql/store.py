@@ -271,6 +271,7 @@ class SqlStore:
 
         erased = await self._write(job)
         self._texts.forget()
+        self._driver.forget()
         return erased
 
     async def pending_erasures(self) -> list[str]:
