@@ -56,6 +56,12 @@ class ModelServer(FaultServer):
         """The bodies of requests for answers."""
         return [request.json() for request in self.requests if request.path.endswith("/chat/completions")]
 
+    def then(self, *faults: Any) -> None:
+        """Also: nobody waits yet. An answer does not say itself that it has gone on, since it may say so late, when the
+        next one waits already."""
+        self.is_waiting.clear()
+        super().then(*faults)
+
     def go_on(self) -> None:
         self._go_on.set()
 
@@ -187,7 +193,6 @@ class ModelServer(FaultServer):
         self.is_waiting.set()
         await asyncio.to_thread(self._go_on.wait, 20)
         self._go_on.clear()
-        self.is_waiting.clear()
 
     async def _drip_on(
         self, head: bytes, drop: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, forever: bool
@@ -204,7 +209,6 @@ class ModelServer(FaultServer):
                 await asyncio.wait([gone], timeout=self.drip_seconds)
         finally:
             gone.cancel()
-            self.is_waiting.clear()
         raise ConnectionResetError
 
 
