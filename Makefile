@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
-	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 13 minutes)"
+	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 12 minutes)"
 	@echo "make fast       the quick tests alone (about 4 minutes)"
 	@echo "make coverage   the same, and which lines they reach (about 6 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
