@@ -31,6 +31,21 @@ def _memory(location: str, **options: Any) -> AsyncMemory:
     return AsyncMemory(location, embedder=FakeEmbedder(32), worker=False, **options)
 
 
+def _noted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int]]:
+    """What the built-in embedder is asked from now on, and on which thread. It fails for what is broken."""
+    calls: list[tuple[list[str], int]] = []
+    real = MiniLM.encode
+
+    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
+        calls.append((list(texts), threading.get_ident()))
+        if any("broken" in text for text in texts):
+            raise RuntimeError("no memory left")
+        return real(self, texts, check, **options)
+
+    monkeypatch.setattr(MiniLM, "encode", encode)
+    return calls
+
+
 def test_inline_prompts_are_the_same_and_know_at_once_what_others_stored(location: str) -> None:
     async def run() -> None:
         async with _memory(location) as threaded, _memory(location) as inline:
@@ -103,27 +118,18 @@ def test_a_consent_that_is_taken_back_while_a_prompt_is_made_counts(
 def test_the_built_in_embedder_inline_says_the_same_and_fails_as_it_does_on_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[int] = []
-    real = MiniLM.encode
-
-    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
-        threads.append(threading.get_ident())
-        if any("broken" in text for text in texts):
-            raise RuntimeError("no memory left")
-        return real(self, texts, check, **options)
-
     async def run() -> None:
         path = tmp_path / "some.db"
         async with AsyncMemory(path, worker=False) as threaded, AsyncMemory(path, worker=False) as inline:
             await inline.warm_up(processes=MANY)
             await threaded.add("trip", "user", "I am allergic to peanuts.")
             await threaded.drain()
-            monkeypatch.setattr(MiniLM, "encode", encode)
+            calls = _noted_calls(monkeypatch)
             for query, own in (("What can I not eat?", True), ("Was kann ich nicht essen? " * 20, False)):
-                threads.clear()
+                calls.clear()
                 there, here = await threaded.context("trip", query), await inline.context("trip", query)
                 assert here.messages == there.messages
-                assert [one == threading.get_ident() for one in threads] == [False, own]
+                assert [thread == threading.get_ident() for _, thread in calls] == [False, own]
             for memory in (threaded, inline):
                 assert (await memory.context("trip", "What is broken?")).degraded == ("embedder",)
 
@@ -133,15 +139,6 @@ def test_the_built_in_embedder_inline_says_the_same_and_fails_as_it_does_on_a_th
 def test_questions_asked_at_once_are_embedded_together_and_none_costs_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches: list[list[str]] = []
-    real = MiniLM.encode
-
-    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
-        batches.append(list(texts))
-        if any("broken" in text for text in texts):
-            raise RuntimeError("no memory left")
-        return real(self, texts, check, **options)
-
     async def run() -> None:
         path = tmp_path / "some.db"
         async with AsyncMemory(path, worker=False) as alone, AsyncMemory(path, worker=False) as inline:
@@ -150,35 +147,28 @@ def test_questions_asked_at_once_are_embedded_together_and_none_costs_another(
                 await alone.add("trip", "user", f"The ferry of day {number} has {number * 7} seats.")
             await alone.drain()
             await inline.context("trip", "Which ferries are there?")  # the scope is read
-            monkeypatch.setattr(MiniLM, "encode", encode)
+            calls = _noted_calls(monkeypatch)
             asked = [f"How many seats has the ferry of day {number}?" for number in range(11)]
             together = await asyncio.gather(*(inline.context("trip", query) for query in asked))
-            assert [len(batch) for batch in batches] == [8, 3]
+            assert [len(texts) for texts, _ in calls] == [8, 3]
             assert [one.text for one in together] == [(await alone.context("trip", query)).text for query in asked]
-            batches.clear()
+            calls.clear()
             asked = ["Which ferry is large?", "What is broken?", "Which ferry is small?"]
             found = await asyncio.gather(*(inline.context("trip", query) for query in asked))
             assert [one.degraded for one in found] == [(), ("embedder",), ()]
-            assert batches[:4] == [asked, *([query] for query in asked)]
+            assert [texts for texts, _ in calls][:4] == [asked, *([query] for query in asked)]
 
     asyncio.run(run())
 
 
 def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches: list[list[str]] = []
-    real = MiniLM.encode
-
-    def encode(self: MiniLM, texts: Any, check: Any = None, **options: Any) -> Any:
-        batches.append(list(texts))
-        return real(self, texts, check, **options)
-
     async def run() -> None:
         async with AsyncMemory(tmp_path / "some.db", worker=False) as memory:
             await memory.warm_up(processes=MANY)
             await memory.add("trip", "user", "I am allergic to peanuts.")
             await memory.drain()
             await memory.context("trip", "What is said?")
-            monkeypatch.setattr(MiniLM, "encode", encode)
+            calls = _noted_calls(monkeypatch)
             gone = asyncio.create_task(memory.context("trip", "Who left?"))
             stays = asyncio.create_task(memory.context("trip", "Who stays?"))
             await asyncio.sleep(0)  # both ask
@@ -186,7 +176,7 @@ def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch:
             assert "peanuts" in (await stays).text
             with pytest.raises(asyncio.CancelledError):
                 await gone
-            assert batches == [["Who stays?"]]
+            assert [texts for texts, _ in calls] == [["Who stays?"]]
 
     asyncio.run(run())
 
