@@ -97,7 +97,7 @@ class Scores:
         """The same for any of many messages, weighed at once; with four digits."""
         weights = np.array([weight for weight, _ in self.parts.values()], np.float32)[:, None]
         worth = (weights * np.stack([values[indices] for _, values in self.parts.values()])).T
-        rows = np.where(worth == 0, np.nan, worth.astype(np.float64).round(4)).tolist()
+        rows = np.where(worth == 0, np.nan, worth.astype(np.float64).round(4)).tolist()  # nan: it has no such part
         known, names = dict(zip(indices.tolist(), rows, strict=True)), tuple(self.parts)
         return lambda index: {name: value for name, value in zip(names, known[index], strict=True) if value == value}
 
