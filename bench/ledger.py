@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from recollect.core import analysis
+from recollect.core.compression.ledger import ENTITY, Entry, merge
 from recollect.core.extract import extract
-from recollect.core.ledger import ENTITY, Entry, merge
+from recollect.core.language import analyser
 from recollect.core.models import Message
 
 DATA: Final = Path("tests/data/ledger.json")
@@ -64,7 +64,7 @@ def message(turn: Mapping[str, Any], seq: int) -> Message:
 
 def folded(text: str) -> str:
     """For comparing: without case, and Arabic as the analyser folds it."""
-    return " ".join(analysis.raw_words(text))
+    return " ".join(analyser.raw_words(text))
 
 
 def meets(entry: Entry, expected: Mapping[str, Any]) -> bool:

@@ -26,10 +26,11 @@ from rich.table import Table
 
 from bench import data
 from bench.measuring import Times, clock, in_turn, table_bytes
-from recollect.core import analysis, entries
-from recollect.recall.scope import Scope
+from recollect.core import word_index
+from recollect.core.language import analyser
+from recollect.recall.scope_index import Scope
 from recollect.recall.scoring import K1, B, bm25
-from recollect.sql.scopes import News
+from recollect.storage.scope_updates import News
 
 PEOPLE: Final = 10
 TALK: Final = 500  # messages of a conversation
@@ -132,7 +133,7 @@ class FullText:
         insert_messages(self.db, messages)
         rows = []
         for one in messages:
-            words = analysis.words(one.text)
+            words = analyser.words(one.text)
             scopes = (f"p{one.person}", f"c{one.conversation}")
             rows.append((one.key, " ".join(scopes), " ".join(words)))
             for scope in scopes:
@@ -153,7 +154,7 @@ class FullText:
         )
 
     def search(self, question: str, where: Where) -> list[int]:
-        words, scope = analysis.query_words(question), _scope(where)
+        words, scope = analyser.query_words(question), _scope(where)
         size, total = next(iter(self.db.execute("SELECT messages, words FROM counts WHERE scope = ?", (scope,))))
         rare = {}
         for word in words:
@@ -164,7 +165,7 @@ class FullText:
         for key, _ in self._candidates(words, scope):
             stored = self.db.execute("SELECT number, content FROM messages WHERE key = ?", (key,))
             number, content = next(iter(stored))
-            held = Counter(analysis.words(content))
+            held = Counter(analyser.words(content))
             length = held.total()
             scored.append((sum(score(rare[w], held[w], length, total / size) for w in words if held[w]), number))
         return [number for _, number in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:BEST]]
@@ -180,7 +181,7 @@ class FullText:
 
     def trace(self, question: str, where: Where) -> object:
         return [
-            (key, round(found, 6)) for key, found in self._candidates(analysis.query_words(question), _scope(where))
+            (key, round(found, 6)) for key, found in self._candidates(analyser.query_words(question), _scope(where))
         ]
 
 
@@ -217,7 +218,7 @@ class Rows:
         insert_messages(self.db, messages)
         rows, lengths = [], []
         for one in messages:
-            held = Counter(map(entries.number, analysis.words(one.text)))
+            held = Counter(map(word_index.number, analyser.words(one.text)))
             rows += [(one.person, word, one.number, count) for word, count in held.items()]
             lengths.append((one.person, one.number, held.total()))
         self.db.executemany("INSERT INTO postings VALUES (?, ?, ?, ?)", rows)
@@ -229,7 +230,7 @@ class Rows:
         known = "SELECT count(*), avg(length) FROM lengths WHERE person = ? AND number BETWEEN ? AND ?"
         size, average = next(iter(self.db.execute(known, (where.person, low, high))))
         found: defaultdict[int, float] = defaultdict(float)
-        for word in entries.query_numbers(analysis.query_words(question)):
+        for word in word_index.query_numbers(analyser.query_words(question)):
             rows = list(
                 self.db.execute(
                     "SELECT p.number, p.count, l.length FROM postings p CROSS JOIN lengths l USING (person, number) "
@@ -287,7 +288,7 @@ class Entries:
             "INSERT INTO conversations VALUES (?, ?) ON CONFLICT DO NOTHING",
             {(one.conversation, one.person) for one in messages},
         )
-        rows = [(one.conversation, one.place, 0, "user", entries.encode(one.text, None)) for one in messages]
+        rows = [(one.conversation, one.place, 0, "user", word_index.encode(one.text, None)) for one in messages]
         self.db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
         self.db.execute("COMMIT")
 
@@ -305,7 +306,7 @@ class Entries:
 
     def search(self, question: str, where: Where) -> list[int]:
         scope = self._scope(where)
-        found, _ = bm25(scope, entries.query_numbers(analysis.query_words(question)))
+        found, _ = bm25(scope, word_index.query_numbers(analyser.query_words(question)))
         best = np.argpartition(-found, min(BEST, len(found) - 1))[:BEST]
         best = best[np.argsort(-found[best], kind="stable")]
         return [int(scope.keys[i]) << SHIFT | int(scope.seqs[i]) for i in best if found[i] > 0]
@@ -325,7 +326,7 @@ class Entries:
 
     def trace(self, question: str, where: Where) -> object:
         self.forget()
-        words = entries.query_numbers(analysis.query_words(question))
+        words = word_index.query_numbers(analyser.query_words(question))
         return bm25(self._scope(where), words)[0].round(6).tolist()
 
 
@@ -333,12 +334,12 @@ class Exact:
     """BM25 by the book, over the messages of one scope."""
 
     def __init__(self, messages: Iterable[Written]) -> None:
-        self._held = {one.number: Counter(analysis.words(one.text)) for one in messages}
+        self._held = {one.number: Counter(analyser.words(one.text)) for one in messages}
         self._average = sum(held.total() for held in self._held.values()) / len(self._held)
         self._holding: Counter[str] = Counter(word for held in self._held.values() for word in held)
 
     def scores(self, question: str) -> dict[int, float]:
-        words = analysis.query_words(question)
+        words = analyser.query_words(question)
         rare = {word: rarity(len(self._held), self._holding[word]) for word in words}
         return {
             number: sum(score(rare[w], held[w], held.total(), self._average) for w in words if held[w])

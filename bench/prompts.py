@@ -28,12 +28,12 @@ from bench.chart import lines
 from bench.figures import Figures, mean, of_prompt, plain, telling
 from bench.recall import CACHE, shown
 from recollect import Brief, Memory
-from recollect.core import ledger
+from recollect.core.compression import ledger
+from recollect.core.compression.narrative import Length
 from recollect.core.models import Message
-from recollect.core.narrative import Length
 from recollect.core.turns import turns_of
 from recollect.providers.tokenizer import count_tokens
-from recollect.recall import important
+from recollect.recall.prompt import ledger as important
 
 BUDGETS: Final = (500, 1000, 2000, 3000)
 TURNS: Final = 3  # of the tail

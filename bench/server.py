@@ -33,7 +33,7 @@ from bench.context import ALONE, PEOPLE, TALKS, Spent, embed, fill
 from bench.log import percentile
 from bench.measuring import Report
 from recollect import AsyncMemory
-from recollect.access import Access
+from recollect.admin.access import Access
 from recollect.providers.minilm import MiniLM
 
 CALLERS: Final = 8

@@ -36,10 +36,10 @@ from bench.log import bare_connection, timed
 from bench.measuring import Report, Times, clock, in_turn, resident, table_bytes
 from bench.stores import TALK, MixedEmbedder, fill, multiply, unite
 from recollect import Memory
-from recollect.core.analysis import STOP_WORDS
+from recollect.core.language.analyser import STOP_WORDS
 from recollect.core.models import Recalled
-from recollect.embedding import embedded_texts
 from recollect.providers.minilm import MiniLM
+from recollect.recall.embedding import embedded_texts
 
 PARTS: Final = ("recall", "context", "ingest", "adds", "sizes")
 SHORT, LONG = 120, 400  # characters of a message

@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import data
-from recollect.core import analysis
+from recollect.core.compression.narrative import Length, Statement, narrative, words
+from recollect.core.compression.summariser import summarise
+from recollect.core.language import analyser
 from recollect.core.models import Message
-from recollect.core.narrative import Length, Statement, narrative, words
-from recollect.core.summarise import summarise
 from recollect.providers.tokenizer import tokenizer_for
 
 TUNED_FROM: Final = 200  # the dialogue from which on weights were tuned
@@ -265,8 +265,8 @@ def scorer() -> Callable[[Case, str], dict[str, float]]:
 
 def _kept(answer: str, text: str) -> float:
     """How much of an answer's words the text has."""
-    wanted = set(analysis.words(answer))
-    return len(wanted & set(analysis.words(text))) / len(wanted) if wanted else 1.0
+    wanted = set(analyser.words(answer))
+    return len(wanted & set(analyser.words(text))) / len(wanted) if wanted else 1.0
 
 
 def evaluate(task: Task, methods: Sequence[str]) -> dict[str, Row]:

@@ -33,11 +33,11 @@ from bench import data
 from bench.cache import CachedEmbedder
 from bench.log import percentile
 from recollect import Memory
-from recollect.core.analysis import raw_words
-from recollect.embedding import embedded_texts
+from recollect.core.language.analyser import raw_words
 from recollect.recall import vectors
+from recollect.recall.embedding import embedded_texts
 from recollect.testing import FakeEmbedder
-from recollect.topics.matching import MINUTE, Matcher, Rules, calibrated, related
+from recollect.topics.matcher import MINUTE, Matcher, Rules, calibrated, related
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from recollect import Memory
 from recollect.testing import FakeClock, FakeEmbedder
+from support.fault_server import FaultServer
 
 ROOM = 4 * 1024**3  # bytes that PostgreSQL servers of all test processes may need
 
@@ -107,6 +108,19 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "memory.db")
     return str(request.getfixturevalue("pg"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """An SQLite file, for what does not depend on the store."""
+    return str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    """A provider over HTTP that fails when told to."""
+    with FaultServer() as running:
+        yield running
 
 
 @pytest.fixture

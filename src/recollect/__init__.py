@@ -1,6 +1,6 @@
 """Recollect: a lossless memory for LLM chat applications."""
 
-from recollect.core.brief import Brief
+from recollect.core.compression.brief import Brief
 from recollect.core.errors import (
     Conflict,
     Denied,
@@ -24,7 +24,7 @@ from recollect.core.models import (
     Similar,
 )
 from recollect.core.profile import Profile
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.providers.tokenizer import count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
 from recollect.sync import Memory

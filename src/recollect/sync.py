@@ -11,7 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from recollect.core.brief import Brief
+from recollect.core.compression.brief import Brief
 from recollect.core.models import (
     Appended,
     AuditEntry,
@@ -29,12 +29,12 @@ from recollect.core.models import (
 from recollect.core.profile import Profile
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.core.topics import Related, Topic, TopicHit, TopicStats
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.settings import Settings
 
 if TYPE_CHECKING:
-    from recollect.recall.measuring import Labels, Measured
-    from recollect.recall.tuning import Tuned
+    from recollect.recall.evaluation import Labels, Measured
+    from recollect.recall.tuner import Tuned
 
 T = TypeVar("T")
 LATE = 1.0  # seconds that calls of other threads have to end, once the memory is closed

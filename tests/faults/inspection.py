@@ -15,7 +15,8 @@ from typing import Any
 import apsw
 import psycopg
 
-from recollect.core import archive, entries, passages
+from recollect.core import archive, word_index
+from recollect.core.language import passages
 
 CONVERSATION = "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at"
 MESSAGE = (
@@ -86,7 +87,7 @@ def check_sound(connection: apsw.Connection) -> None:
 
 @lru_cache(maxsize=50_000)
 def _entry(content: str, name: str | None) -> bytes:
-    return entries.encode(content, name)
+    return word_index.encode(content, name)
 
 
 def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
@@ -100,9 +101,9 @@ def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
     }
     versions = dict(ask("SELECT key, words_version FROM conversations"))
     expected = {
-        (key, seq): (at, entries.ROLE_NUMBERS[role], _entry(content, name))
+        (key, seq): (at, word_index.ROLE_NUMBERS[role], _entry(content, name))
         for _, key, seq, _, role, content, at, _, name, *_ in messages(ask)
-        if versions[key] == entries.VERSION or (key, seq) in found
+        if versions[key] == word_index.VERSION or (key, seq) in found
     }
     return sorted(at for at in found.keys() | expected.keys() if found.get(at) != expected.get(at))
 

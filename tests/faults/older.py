@@ -6,8 +6,8 @@ from pathlib import Path
 
 from faults import inspection
 from faults.victim import text_of
-from recollect.sql import migrations
-from recollect.sql.sqlite import SqliteDriver
+from recollect.storage import migrations
+from recollect.storage.sqlite import SqliteDriver
 
 # Seconds, about: until the copy of a few thousand messages is made, and until the slow migrations are done.
 COPIED = 0.1

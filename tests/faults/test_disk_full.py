@@ -18,8 +18,8 @@ from faults.victim import fields_of
 from recollect import StoreUnavailable
 from recollect.core.drafts import make_draft
 from recollect.core.models import Principal
-from recollect.sql.sqlite import SqliteDriver
-from recollect.sql.store import SqlStore
+from recollect.storage.sqlite import SqliteDriver
+from recollect.storage.store import SqlStore
 
 pytestmark = pytest.mark.kill
 

@@ -12,7 +12,7 @@ import pytest
 
 from faults.victim import canary_of, fields_of, ids_of
 from recollect import Memory
-from recollect.sql.sqlite_file import blocks
+from recollect.storage.sqlite_file import blocks
 from recollect.testing import FakeClock
 
 pytestmark = pytest.mark.kill
@@ -42,5 +42,5 @@ def test_no_word_of_an_erased_conversation_is_left_in_the_files(tmp_path: Path, 
 
 def test_the_scan_finds_what_a_plain_delete_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof has teeth: unless the file is written anew, words stay in some shape of the tree."""
-    monkeypatch.setattr("recollect.sql.sqlite.rewrite", lambda connection: None)
+    monkeypatch.setattr("recollect.storage.sqlite.rewrite", lambda connection: None)
     assert any(_left_after_erasing(tmp_path / f"{shape}.db", shape) for shape in range(15))

@@ -22,8 +22,8 @@ from faults.older import COPIED, SLOWEST, build_older, write_migrations
 from faults.processes import Victim, kill_at
 from faults.victim import canary_of, fields_of, ids_of, size_of, text_of
 from recollect import Memory
-from recollect.sql import migrations
-from recollect.sql.sqlite import SqliteDriver
+from recollect.storage import migrations
+from recollect.storage.sqlite import SqliteDriver
 from recollect.testing import FakeClock, FakeEmbedder
 
 pytestmark = pytest.mark.kill

@@ -14,10 +14,10 @@ from faults import inspection
 from faults.older import build_older, write_migrations
 from faults.processes import Victim, run_to_end
 from recollect import Memory, StoreUnavailable
-from recollect.core import entries
-from recollect.sql import migrations
-from recollect.sql.postgres import PostgresDriver
-from recollect.sql.sqlite import SqliteDriver
+from recollect.core import word_index
+from recollect.storage import migrations
+from recollect.storage.postgres import PostgresDriver
+from recollect.storage.sqlite import SqliteDriver
 from recollect.testing import FakeEmbedder
 
 pytestmark = pytest.mark.kill
@@ -183,7 +183,7 @@ def test_a_golden_database_reaches_the_head_with_every_row_unchanged(database: S
         assert memory.drain().complete
         assert inspection.wrong_entries(database.ask) == []
         assert database.ask("SELECT DISTINCT words_version FROM conversations WHERE last_seq > 0") == [
-            (entries.VERSION,)
+            (word_index.VERSION,)
         ]
         assert memory.add("تقرير", "user", "And now?").seq == 11
         assert [one for one in memory.check() if one.state == "error"] == []

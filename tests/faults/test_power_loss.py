@@ -24,8 +24,8 @@ from faults.victim import fields_of, text_of
 from recollect import Memory, RecollectError
 from recollect.core.drafts import make_draft
 from recollect.core.models import Appended, Principal
-from recollect.sql.sqlite import SqliteDriver
-from recollect.sql.store import SqlStore
+from recollect.storage.sqlite import SqliteDriver
+from recollect.storage.store import SqlStore
 from recollect.testing import FakeEmbedder
 
 pytestmark = pytest.mark.kill

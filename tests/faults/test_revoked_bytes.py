@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from recollect import AsyncMemory, Principal, Receipt
-from recollect.sql.sqlite_file import blocks
+from recollect.storage.sqlite_file import blocks
 from recollect.testing import FakeClock, FakeEmbedder
 
 pytestmark = pytest.mark.kill
@@ -70,5 +70,5 @@ def test_no_word_of_a_revoked_profile_is_left_in_the_files(tmp_path: Path, full_
 
 def test_the_scan_finds_what_a_plain_delete_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof has teeth: unless the file is written anew, words stay in some shape of the tree."""
-    monkeypatch.setattr("recollect.sql.sqlite.rewrite", lambda connection: None)
+    monkeypatch.setattr("recollect.storage.sqlite.rewrite", lambda connection: None)
     assert any(asyncio.run(left_after_revoking(tmp_path / f"{shape}.db", shape)) for shape in range(8))

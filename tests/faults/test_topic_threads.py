@@ -27,7 +27,7 @@ from recollect.core.models import Message
 from recollect.core.topics import Topic
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
-from tables import ask, wrong_counts
+from support.tables import ask, wrong_counts
 
 __all__ = ["dice", "times"]  # fixtures
 pytestmark = pytest.mark.kill

@@ -25,8 +25,8 @@ import numpy  # noqa: F401 - victims need it, and are forked when it is there
 
 from recollect import Memory
 from recollect.settings import Settings
-from recollect.sql import migrations
-from recollect.sql.sqlite import SqliteDriver
+from recollect.storage import migrations
+from recollect.storage.sqlite import SqliteDriver
 from recollect.testing import FakeClock, FakeEmbedder
 
 LONGEST = 20.0  # seconds that a victim works if nobody kills it

@@ -18,14 +18,15 @@ from typing import Any
 import apsw
 import numpy as np
 
-from recollect.core import archive, entries, passages, times
+from recollect.core import archive, times, word_index
 from recollect.core.archive import Dictionary
-from recollect.core.narrative import Statement
+from recollect.core.compression.narrative import Statement
+from recollect.core.language import passages
 from recollect.core.topics import to_stored
 from recollect.recall.vectors import pack as pack_vectors
-from recollect.sql import migrations
-from recollect.sql.archiving import pack
-from recollect.sql.sqlite import SqliteDriver
+from recollect.storage import migrations
+from recollect.storage.archive_blocks import pack
+from recollect.storage.sqlite import SqliteDriver
 
 HERE = Path(__file__).parent
 DAY = 86_400_000_000
@@ -114,8 +115,8 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
     }
     for message in messages():
         place = {name: message[name] for name in ("conversation_key", "seq")}
-        words = entries.encode(message["content"], message["name"])
-        role = entries.ROLE_NUMBERS[message["role"]]
+        words = word_index.encode(message["content"], message["name"])
+        role = word_index.ROLE_NUMBERS[message["role"]]
         made["entries"].append(place | {"at": message["at"], "role": role, "words": words})
         if message["seq"] <= EMBEDDED[message["conversation_key"]]:
             pieces = len(passages.split(message["content"]))
@@ -230,7 +231,7 @@ def people_rows() -> dict[str, list[dict[str, Any]]]:
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
-            "worked_seq": row["last_seq"], "words_version": entries.VERSION,
+            "worked_seq": row["last_seq"], "words_version": word_index.VERSION,
             "embedder_key": 1 if row["key"] in EMBEDDED else None, "embedded_seq": EMBEDDED.get(row["key"], 0),
             "briefed_seq": row["last_seq"], "topiced_seq": 10 if row["key"] == 2 else 0,
             "folded_seq": 10 if row["key"] == 2 else 0, "active_topic": 1 if row["key"] == 2 else None,

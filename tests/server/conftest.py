@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from serving import Served, made
-from upstream import ModelServer
+from support.serving import Served, made
+from support.upstream import ModelServer
 
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
     with ModelServer() as running:
         yield running
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> str:
-    """An SQLite file, for what does not depend on the store."""
-    return str(tmp_path / "memory.db")
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from recollect import access as access_module
-from recollect.access import Access
+from recollect.admin import access as access_module
+from recollect.admin.access import Access
 from recollect.core.errors import InvalidInput, NotFound
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.testing import FakeClock, FakeEmbedder
-from serving import bytes_of
+from support.serving import bytes_of
 
 T = TypeVar("T")
 With = Callable[[Callable[[Access, AsyncMemory], Awaitable[T]]], T]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fault_server import Reply
 from recollect import count_tokens_for_messages
 from recollect.testing import FakeClock
-from serving import Served, Told, bytes_of, made, told
-from upstream import ANSWER, ModelServer, Trouble
+from support.fault_server import Reply
+from support.serving import Served, Told, bytes_of, made, told
+from support.upstream import ANSWER, ModelServer, Trouble
 
 CANARY = "zanzibarcanary"
 
@@ -386,7 +386,7 @@ def test_whole_answers_count_as_well_and_no_longer_than_they_take(db: str, model
 def test_memory_that_cannot_be_read_does_not_keep_a_chat_from_its_answer(
     db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from recollect.engine import AsyncMemory
+    from recollect.memory import AsyncMemory
 
     async def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("the index is gone")
@@ -432,7 +432,7 @@ def test_a_failure_of_the_store_after_the_answer_is_told_with_the_answer(
     db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from recollect.core.errors import StoreUnavailable
-    from recollect.engine import AsyncMemory
+    from recollect.memory import AsyncMemory
 
     submit = AsyncMemory.submit
 
@@ -453,7 +453,7 @@ def test_a_question_that_cannot_be_stored_is_refused_and_the_model_not_asked(
     db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from recollect.core.errors import StoreUnavailable
-    from recollect.engine import AsyncMemory
+    from recollect.memory import AsyncMemory
 
     def fail(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("disk_full", "The disk is full.")

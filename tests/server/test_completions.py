@@ -15,13 +15,13 @@ from typing import Any
 import openai
 import pytest
 
-from recollect.completing import Completions
+from recollect.chat.completions import Completions
 from recollect.core.errors import StoreUnavailable
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.server import openai as openai_routes
 from recollect.testing import FakeEmbedder
-from serving import Served, chunks_of, made, text_of_chunks
-from upstream import ANSWER, ModelServer
+from support.serving import Served, chunks_of, made, text_of_chunks
+from support.upstream import ANSWER, ModelServer
 
 TOOLS: Any = [
     {

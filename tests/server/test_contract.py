@@ -20,7 +20,7 @@ import pytest
 import uvicorn
 
 from recollect import AsyncMemory, Settings
-from recollect.access import Access
+from recollect.admin.access import Access
 from recollect.core.models import Principal
 from recollect.server.app import Options, make_app
 from recollect.testing import FakeEmbedder

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fault_server import Reply
-from serving import Served, chunks_of, eventually, made, text_of_chunks
-from upstream import ANSWER, ModelServer, Trouble, closed_port
+from support.fault_server import Reply
+from support.serving import Served, chunks_of, eventually, made, text_of_chunks
+from support.upstream import ANSWER, ModelServer, Trouble, closed_port
 
 HALF = "Peanuts are what you cannot eat, and "
 WAYS = ("chat", "stream", "whole")

@@ -23,10 +23,10 @@ import pytest
 
 import recollect
 from recollect import AsyncMemory, Memory
-from recollect.access import Access
+from recollect.admin.access import Access
 from recollect.testing import FakeEmbedder
-from serving import PATIENCE, events_of, eventually
-from upstream import ANSWER, ModelServer, Trouble
+from support.serving import PATIENCE, events_of, eventually
+from support.upstream import ANSWER, ModelServer, Trouble
 
 pytestmark = pytest.mark.kill
 

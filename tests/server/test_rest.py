@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from recollect.core.models import Context
-from recollect.server import asking
+from recollect.server import request
 from recollect.server.telemetry import JsonLines
-from serving import Served, bytes_of, made
-from upstream import ANSWER, ModelServer
+from support.serving import Served, bytes_of, made
+from support.upstream import ANSWER, ModelServer
 
 CANARY = "zephyrine"
 
@@ -215,5 +215,5 @@ def test_a_context_is_written_as_other_answers_are() -> None:
     explain = {"budget": 3000, "parts": [{"name": "recall", "score": 0.1234, "none": None}], "topic": {"id": "1"}}
     for text in ("plain", "half \ud83d of one", said["content"]):
         context = Context((said, said | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
-        assert asking.encoded(context) == asking._ENCODER.encode(context).encode("utf-8", "replace")
-        assert json.loads(asking.encoded(context))["tokens"] == 12
+        assert request.encoded(context) == request._ENCODER.encode(context).encode("utf-8", "replace")
+        assert json.loads(request.encoded(context))["tokens"] == 12

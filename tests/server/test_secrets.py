@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fault_server import Reply
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.server.telemetry import JsonLines, Plain
-from serving import Browser, Served, bytes_of, made
-from upstream import ModelServer
+from support.fault_server import Reply
+from support.serving import Browser, Served, bytes_of, made
+from support.upstream import ModelServer
 
 CANARY = "quetzalcanary"
 

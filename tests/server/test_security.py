@@ -15,11 +15,11 @@ import pytest
 
 from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.server.app import Options
-from recollect.server.running import check
-from recollect.sql.serving import Serving
+from recollect.server.launch import check
+from recollect.storage.server_state import Serving
 from recollect.testing import FakeClock
-from serving import Browser, Served, bytes_of, made
-from upstream import ANSWER, ModelServer
+from support.serving import Browser, Served, bytes_of, made
+from support.upstream import ANSWER, ModelServer
 
 CANARY = "quetzalcanary"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - to see that it is refused

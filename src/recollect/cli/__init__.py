@@ -14,8 +14,10 @@ from recollect.cli.brief import brief, compress
 from recollect.cli.chat import chat
 from recollect.cli.demo import DEMO_DATABASE, demo
 from recollect.cli.erase import erase
+from recollect.cli.evaluate import bench, tune
 from recollect.cli.files import backup, export, import_, restore
 from recollect.cli.log import add, conversations, history, stats
+from recollect.cli.maintenance import doctor, rebuild, worker
 from recollect.cli.options import command
 from recollect.cli.profile import audit, consent, profile
 from recollect.cli.recall import context, metrics, recall, similar
@@ -23,8 +25,6 @@ from recollect.cli.serve import keys, serve
 from recollect.cli.settings import settings
 from recollect.cli.topic import feedback, topic
 from recollect.cli.topics import topics
-from recollect.cli.tuning import bench, tune
-from recollect.cli.upkeep import doctor, rebuild, worker
 
 __all__ = ["app", "main"]
 

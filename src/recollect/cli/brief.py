@@ -28,12 +28,13 @@ from recollect.cli.display import (
 )
 from recollect.cli.log import ConversationName, find_conversation
 from recollect.cli.options import Call
-from recollect.core import ledger, times
-from recollect.core.brief import BUILT_IN, Brief
+from recollect.core import times
+from recollect.core.compression import ledger
+from recollect.core.compression.brief import BUILT_IN, Brief
+from recollect.core.compression.ledger import Entry
+from recollect.core.compression.narrative import Statement, words
 from recollect.core.errors import InvalidInput, NotFound
-from recollect.core.ledger import Entry
 from recollect.core.models import Conversation, JsonObject, Record
-from recollect.core.narrative import Statement, words
 from recollect.core.turns import turns_of
 from recollect.settings import Settings
 from recollect.sync import Memory

@@ -10,14 +10,14 @@ from typing import Annotated, Final, cast, get_args
 
 import typer
 
-from recollect.chatting import Mode
-from recollect.cli import slashes
+from recollect.chat.chats import Mode
+from recollect.cli import slash_commands
+from recollect.cli.catch_up import catch_up_shortly
+from recollect.cli.chat_backend import Here, Talk
+from recollect.cli.chat_session import Session
 from recollect.cli.display import line, note
 from recollect.cli.files import Yes
 from recollect.cli.options import Call, Exit, tell
-from recollect.cli.session import Session
-from recollect.cli.talks import Here, Talk
-from recollect.cli.work import catch_up_shortly
 from recollect.core import assistant
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.text import identity
@@ -74,7 +74,7 @@ def _open(call: Call, server: str | None, key: str | None) -> Talk:
     if server is not None:
         if call.db_origin == "--db":
             raise InvalidInput("invalid_place", "Say either --db or --server.")
-        from recollect.cli.remote import There
+        from recollect.cli.remote_memory import There
 
         return There(server, key)
     is_new = call.file is not None and not call.file.exists()
@@ -91,7 +91,7 @@ def _greet(session: Session, *, is_remote: bool) -> None:
         note(f"{_NO_MODEL} {how} RECOLLECT_MODEL_URL and RECOLLECT_MODEL_NAME for one.")
     if session.is_person:
         answers = line(session.model or default or assistant.NAME)
-        note(f"{slashes.where(session)} · model {answers} · /help, Ctrl-D leaves")
+        note(f"{slash_commands.where(session)} · model {answers} · /help, Ctrl-D leaves")
         note("")
 
 
@@ -102,7 +102,7 @@ def _take(session: Session, typed: str) -> bool:
     is_command = typed.startswith("/") and not typed.startswith("//")
     try:
         if is_command:
-            return slashes.run(session, typed)
+            return slash_commands.run(session, typed)
         session.say(typed.removeprefix("/") if typed.startswith("//") else typed)
     except RecollectError as error:
         if not session.is_person:
@@ -140,7 +140,7 @@ def _prepare_editing() -> None:
         import readline
     except ImportError:
         return
-    names = sorted(f"/{name}" for name in (*slashes.COMMANDS, "quit"))
+    names = sorted(f"/{name}" for name in (*slash_commands.COMMANDS, "quit"))
 
     def complete(text: str, state: int) -> str | None:
         found = [name for name in names if text.startswith("/") and name.startswith(text)]

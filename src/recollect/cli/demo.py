@@ -6,11 +6,11 @@ import shlex
 from importlib import resources
 from typing import Final
 
+from recollect.cli.catch_up import catch_up
 from recollect.cli.display import counted, note, out, show_json, show_messages
 from recollect.cli.log import find_conversation, show_conversations, show_stats
 from recollect.cli.options import DEFAULT_DATABASE, Call, this_program
 from recollect.cli.recall import show_hits
-from recollect.cli.work import catch_up
 from recollect.core import times
 
 DEMO_DATABASE: Final = "recollect-demo.db"

@@ -14,13 +14,13 @@ from typing import Annotated, Final
 
 import typer
 
+from recollect.admin.transfer import REPORTED
+from recollect.cli.catch_up import catch_up
 from recollect.cli.display import clean, counted, note, out, progress_bar, show_json, show_pairs, spinner, tell_missing
 from recollect.cli.options import Call, Exit, confirm
-from recollect.cli.work import catch_up
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import Imported
 from recollect.formats import FORMATS
-from recollect.transfer import REPORTED
 
 _FEW: Final = 5  # reasons for skipping that are shown
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from recollect.admin.compose import sqlite_file
 from recollect.cli.display import clean, note
-from recollect.compose import sqlite_file
 from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 

@@ -10,6 +10,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
+from recollect.cli.catch_up import catch_up_shortly
+from recollect.cli.chat_backend import Memories
 from recollect.cli.display import (
     INDENT,
     bar,
@@ -27,8 +29,6 @@ from recollect.cli.display import (
 )
 from recollect.cli.log import ConversationName, read_stdin
 from recollect.cli.options import Call, Exit
-from recollect.cli.talks import Memories
-from recollect.cli.work import catch_up_shortly
 from recollect.core import times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Context, Hit, JsonObject, Similar

@@ -13,7 +13,7 @@ import typer
 from recollect.cli.display import note, show_json, show_table
 from recollect.cli.options import Call, this_program, typed
 from recollect.core.errors import InvalidInput
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 
 T = TypeVar("T")
 _MISSING = "The server is not installed: pip install 'recollect[server]'"
@@ -30,7 +30,7 @@ def serve(
     """Answer over HTTP: REST, chat, and the OpenAI API with memory. Stops at Ctrl-C or SIGTERM."""
     try:
         from recollect.server.app import Options
-        from recollect.server.running import serve as run
+        from recollect.server.launch import serve as run
     except ImportError as error:
         raise InvalidInput("server_not_installed", _MISSING) from error
     if log_level not in ("debug", "info", "warning", "error"):
@@ -69,7 +69,7 @@ def keys(
     days: Annotated[float | None, typer.Option(help="How long it is good; for ever by default.")] = None,
 ) -> None:
     """Keys for the server. A new one is shown once; from the first on, the server asks for keys."""
-    from recollect.access import Access
+    from recollect.admin.access import Access
 
     if action == "create":
         if subject is None:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
+from recollect.cli.chat_backend import Memories
 from recollect.cli.display import (
     bar,
     clean,
@@ -28,7 +29,6 @@ from recollect.cli.display import (
     shown_time,
 )
 from recollect.cli.options import Call
-from recollect.cli.talks import Memories
 from recollect.cli.topics import day, half_life, priority_bar, short, sparkline
 from recollect.core import arguments, times
 from recollect.core.errors import InvalidInput, NotFound

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
+from recollect.cli.catch_up import LITTLE, SHORTLY, catch_up_shortly
 from recollect.cli.display import (
     bar,
     console,
@@ -23,7 +24,6 @@ from recollect.cli.display import (
 )
 from recollect.cli.log import FOR_PEOPLE, find_conversation
 from recollect.cli.options import Call, Exit
-from recollect.cli.work import LITTLE, SHORTLY, catch_up_shortly
 from recollect.core import times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Conversation

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from recollect.core import archive, times
+from recollect.core.compression.narrative import Statement, narrative
 from recollect.core.models import Record
-from recollect.core.narrative import Statement, narrative
 
 FAINT: Final = 0.05  # priority below which a topic may leave
 TITLE_LENGTH: Final = 80

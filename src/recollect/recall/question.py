@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from recollect.core import analysis, dates, entries, identifiers, times
+from recollect.core import times, word_index
+from recollect.core.dates import periods
+from recollect.core.language import analyser, identifiers
 
 LONGEST: Final = 4000  # characters that are read; of a longer text its beginning and its end
 MOST_WORDS: Final = 128
@@ -34,18 +36,18 @@ class Read:
 
     def periods(self, now: datetime, zone: str) -> list[tuple[int, int]]:
         """The times it speaks of, in microseconds."""
-        found = dates.periods(self.text, now=now, zone=zone)
+        found = periods.periods(self.text, now=now, zone=zone)
         return [(times.to_micros(period.start), times.to_micros(period.stop)) for period in found]
 
 
 def read(text: str) -> Read:
     text = excerpt(text)
-    words = analysis.query_words(text)[:MOST_WORDS]
+    words = analyser.query_words(text)[:MOST_WORDS]
     names = _names(text)[:MOST_WORDS]
     return Read(
         text,
-        tuple(entries.query_numbers(words)),
-        tuple(entries.query_numbers(names)),
+        tuple(word_index.query_numbers(words)),
+        tuple(word_index.query_numbers(names)),
         identifiers.is_code_question(text),
         _lean(text, about_names=bool(names)),
     )
@@ -53,10 +55,10 @@ def read(text: str) -> Read:
 
 def _names(text: str) -> list[str]:
     """Identifiers, codes and the like, as the index has them: as a whole, or as the one word they are."""
-    wholes = frozenset(analysis.compounds(text))
+    wholes = frozenset(analyser.compounds(text))
     found: dict[str, None] = {}
     for name in sorted(identifiers.identifiers(text)):
-        words = [name] if name in wholes else analysis.words(name)
+        words = [name] if name in wholes else analyser.words(name)
         if len(words) == 1:
             found[words[0]] = None
     return list(found)

@@ -19,18 +19,19 @@ from recollect.core.errors import RecollectError
 from recollect.core.models import Hit, JsonObject, Message, Neighbour, Principal, Recalled, Similar
 from recollect.core.profile import Profile
 from recollect.core.protocols import Clock
-from recollect.embedding import Embedders
-from recollect.recall import profile, scoring
-from recollect.recall.briefs import LatestBriefs, hits_of
-from recollect.recall.packing import Item, Piece, passage_items
+from recollect.recall import scoring
+from recollect.recall.active_topic import ActiveTopics, lean
+from recollect.recall.embedding import Embedders
+from recollect.recall.latest_brief import LatestBriefs, hits_of
+from recollect.recall.prompt import profile
+from recollect.recall.prompt.pack import Item, Piece, passage_items
 from recollect.recall.question import Read, read
-from recollect.recall.scope import USER, Scope
-from recollect.recall.scopes import Scopes
+from recollect.recall.scope_cache import Scopes
+from recollect.recall.scope_index import USER, Scope
 from recollect.recall.scoring import Part, Question, Scores, Weights
-from recollect.recall.topics import ActiveTopics, lean
 from recollect.settings import Settings
-from recollect.sql.scopes import Beside
-from recollect.sql.store import FEW, SqlStore
+from recollect.storage.scope_updates import Beside
+from recollect.storage.store import FEW, SqlStore
 
 log = logging.getLogger(__name__)
 

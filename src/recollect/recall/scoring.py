@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.recall import postings, vectors
-from recollect.recall.scope import Scope
+from recollect.recall.scope_index import Scope
 
 Floats = NDArray[np.float32]
 

@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 
-from recollect.access import Access
-from recollect.chatting import Chats
-from recollect.completing import Completions
+from recollect.admin.access import Access
+from recollect.chat.chats import Chats
+from recollect.chat.completions import Completions
 from recollect.core.errors import RecollectError
-from recollect.engine import AsyncMemory
+from recollect.memory import AsyncMemory
 from recollect.server import (
     guard,
     problems,
@@ -30,8 +30,8 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
-from recollect.server.asking import Parts, answer
 from recollect.server.guard import LOOPBACK, Guard, Rules
+from recollect.server.request import Parts, answer
 from recollect.server.signals import hurried_by_signals
 from recollect.server.telemetry import Figures
 from recollect.settings import Settings

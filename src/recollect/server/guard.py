@@ -21,11 +21,11 @@ from urllib.parse import quote, unquote, urlsplit
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recollect.access import SCOPES, Access, Grant
+from recollect.admin.access import SCOPES, Access, Grant
 from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
-from recollect.server import problems, tracing
-from recollect.unexpected import log_unexpected
+from recollect.runtime.error_log import log_unexpected
+from recollect.server import problems, spans
 
 log = logging.getLogger("recollect.server.access")
 
@@ -126,11 +126,11 @@ class Guard:
             await send(message)
 
         try:
-            with tracing.request_span(scope["method"]) as span:
+            with spans.request_span(scope["method"]) as span:
                 try:
                     await self._answered(scope, headers, receive, sent, seen)
                 finally:
-                    tracing.note_request(span, scope["method"], _route(scope), seen.status)
+                    spans.note_request(span, scope["method"], _route(scope), seen.status)
         finally:
             self._note(scope, seen, request_id, (time.perf_counter() - began) * 1000)
 

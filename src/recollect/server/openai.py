@@ -12,12 +12,12 @@ from fastapi.responses import Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from recollect.chatting import Mode
-from recollect.completing import Completion, Completions
+from recollect.chat.chats import Mode
+from recollect.chat.completions import Completion, Completions
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
-from recollect.server import problems, streaming
-from recollect.server.asking import Asker, encoded
+from recollect.server import problems, sse
+from recollect.server.request import Asker, encoded
 
 DEPTH: Final = 64
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
@@ -65,7 +65,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 async def complete(asker: Asker, body: bytes, *, conversation: str | None, mode: Mode) -> Response:
     try:
         request, completions = parse(body), asker.parts.completions
-        streaming.check_room(asker)
+        sse.check_room(asker)
         with ExitStack() as held:
             held.enter_context(completions.counted(asker.memory.principal.person))  # before anything is waited for
             made = await completions.prepare(asker.memory, request, conversation=conversation, mode=mode)

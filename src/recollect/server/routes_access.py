@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from recollect.access import Key
+from recollect.admin.access import Key
 from recollect.core.errors import Conflict, Denied
 from recollect.server import guard, schemas
-from recollect.server.asking import Operator, Parts, answer
 from recollect.server.problems import documented
+from recollect.server.request import Operator, Parts, answer
 
 router = APIRouter(prefix="/api/v1", tags=["access"])
 

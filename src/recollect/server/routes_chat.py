@@ -8,10 +8,10 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
-from recollect.chatting import Ask
-from recollect.server import openai, schemas, streaming
-from recollect.server.asking import Conversation, IdempotencyKey, Reader, Writer, answer, first_use
+from recollect.chat.chats import Ask
+from recollect.server import openai, schemas, sse
 from recollect.server.problems import documented
+from recollect.server.request import Conversation, IdempotencyKey, Reader, Writer, answer, first_use
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
 compatible = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
@@ -32,12 +32,12 @@ async def chat(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Store what is said, answer with memory, store the answer. It goes on when the caller has gone."""
-    streaming.check_room(asker)
+    sse.check_room(asker)
     key = idempotency_key if getattr(body, "memory", "on") == "on" else None  # what is not stored leaves no trace
     prefix = await first_use(asker, key, route=f"chat {conversation}", body=body.model_dump())
-    streaming.check_room(asker)  # again: nothing is waited for between this and the beginning of the answer
+    sse.check_room(asker)  # again: nothing is waited for between this and the beginning of the answer
     ask = Ask(conversation, id=prefix, **body.model_dump())
-    return streaming.of_run(await asker.parts.chats.start(asker.memory, ask))
+    return sse.of_run(await asker.parts.chats.start(asker.memory, ask))
 
 
 @router.post("/{conversation}/chat/stop", response_model=schemas.Stopped)

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from recollect.core import models
 from recollect.core.errors import NotFound
 from recollect.server import schemas
-from recollect.server.asking import Conversation, IdempotencyKey, MessageId, Reader, Writer, answer, first_use, tagged
 from recollect.server.problems import documented
+from recollect.server.request import Conversation, IdempotencyKey, MessageId, Reader, Writer, answer, first_use, tagged
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["conversations"])
 

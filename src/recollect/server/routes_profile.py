@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from recollect.core import models
 from recollect.core.profile import Profile
 from recollect.server import schemas
-from recollect.server.asking import Reader, Writer, answer
+from recollect.server.request import Reader, Writer, answer
 
 router = APIRouter(prefix="/api/v1/memory", tags=["profile"])
 

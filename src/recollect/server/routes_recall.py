@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from recollect.core import models
-from recollect.server import diagnosing, schemas
-from recollect.server.asking import Conversation, Operator, Reader, Writer, answer, tagged
+from recollect.server import diagnostics, schemas
 from recollect.server.problems import documented
+from recollect.server.request import Conversation, Operator, Reader, Writer, answer, tagged
 
 router = APIRouter(prefix="/api/v1", tags=["recall"])
 
@@ -69,38 +69,38 @@ async def debug_retrieval(
 ) -> Response:
     """Document E's view of one retrieval: results with their sources, times by stage, flags."""
     found = await asker.memory.recall(q, conversation=conversation_id, limit=limit)
-    return answer(diagnosing.retrieval(q, found))
+    return answer(diagnostics.retrieval(q, found))
 
 
 @memory.get("/debug/stats", response_model=dict[str, Any])
 async def debug_stats(asker: Reader) -> Response:
     """Document E's counts and sizes of what the person has."""
     consent = await asker.memory.consent()
-    return answer(diagnosing.stats(await asker.memory.stats(), consent=consent))
+    return answer(diagnostics.stats(await asker.memory.stats(), consent=consent))
 
 
 @memory.get("/settings", response_model=schemas.SettingsOut)
 async def get_settings(asker: Reader) -> Response:
     """The settings in force and where each comes from. Addresses and keys of providers are not shown."""
     settings, origins = await asker.memory.settings(), await asker.memory.setting_origins()
-    return tagged(asker, diagnosing.settings(settings, origins))
+    return tagged(asker, diagnostics.settings(settings, origins))
 
 
 @memory.patch("/settings", response_model=schemas.SettingsOut, responses=documented(403))
 async def change_settings(asker: Writer, body: schemas.SettingsChange) -> Response:
     """Change them now, without a restart: one's own, or everybody's."""
     changes = body.changes.model_dump(exclude_unset=True)
-    diagnosing.check_changes(changes, is_operator="admin" in asker.grant.scopes, everybody=body.everybody)
+    diagnostics.check_changes(changes, is_operator="admin" in asker.grant.scopes, everybody=body.everybody)
     changed = asker.operator if body.everybody else asker.memory
     await changed.change_settings(**changes)
     settings, origins = await asker.memory.settings(), await asker.memory.setting_origins()
-    return answer(diagnosing.settings(settings, origins))
+    return answer(diagnostics.settings(settings, origins))
 
 
 @memory.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
 async def export(asker: Reader) -> Response:
     """Everything the person has, as NDJSON that `recollect import` reads."""
-    return await diagnosing.export(asker.memory)
+    return await diagnostics.export(asker.memory)
 
 
 @memory.delete("", response_model=models.Receipt)

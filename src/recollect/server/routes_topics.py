@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from recollect.core import models
 from recollect.core.topics import Topic
 from recollect.server import schemas
-from recollect.server.asking import Conversation, Reader, TopicId, Writer, answer, tagged
 from recollect.server.problems import documented
+from recollect.server.request import Conversation, Reader, TopicId, Writer, answer, tagged
 
 router = APIRouter(prefix="/api/v1", tags=["topics"])
 

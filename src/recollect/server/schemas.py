@@ -9,10 +9,10 @@ from zoneinfo import available_timezones
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from recollect.access import Key
+from recollect.admin.access import Key
 from recollect.core.models import AuditEntry, Conversation, Hit, Message, Similar
 from recollect.core.topics import Topic, TopicHit
-from recollect.server.asking import NAME
+from recollect.server.request import NAME
 from recollect.settings import FIXED, Settings
 
 # The moments that there are, from 1900 up to 2200, with leap years. Dates without a time are taken, too.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from recollect.chatting import Chats
+from recollect.chat.chats import Chats
 
 PATIENCE: Final = 1.5  # seconds that an answer has to end by itself
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from recollect.core.models import JsonObject
-from recollect.server import tracing
+from recollect.server import spans
 
 MULTIPLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # where several processes of one server put their figures together
 _QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -50,7 +50,7 @@ class Figures:
         self.seconds.labels(route).observe(seconds)
 
     def answer(self, done: JsonObject) -> None:
-        tracing.note_answer(done)
+        spans.note_answer(done)
         outcome = "error" if done["error"] else "stopped" if done["stopped"] else "ok"
         self.answers.labels("built-in" if done["model"] == "recollect" else "model", outcome).inc()
         if done["ms"]["context"] is not None:

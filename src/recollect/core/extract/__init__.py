@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Final
 
-from recollect.core import speech
+from recollect.core.compression.ledger import DECISION, FACT, INTENT, PREFERENCE, QUESTION, STRUCTURE, Entry
+from recollect.core.dates.day_notes import dated
 from recollect.core.extract import arabic, english
 from recollect.core.extract.names import names
 from recollect.core.extract.rules import Finding
 from recollect.core.extract.sources import sources
 from recollect.core.extract.structure import structure
 from recollect.core.extract.texts import Sentence, sentences
-from recollect.core.ledger import DECISION, FACT, INTENT, PREFERENCE, QUESTION, STRUCTURE, Entry
+from recollect.core.language import speech
 from recollect.core.models import Message
-from recollect.core.moments import dated
 
 MOST: Final = 64  # entries of one message
 TEXT: Final = 300  # characters of an entry, without its dates

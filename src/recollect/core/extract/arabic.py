@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from recollect.core.compression.ledger import DECISION, FACT, PREFERENCE
 from recollect.core.extract.arabic_rules import CHOICES, GOALS, MATTERS, OPEN, SELF
 from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, fold
 from recollect.core.extract.rules import LONGEST, Finding, Grammar, any_of, apply, table
 from recollect.core.extract.topics import topic
-from recollect.core.ledger import DECISION, FACT, PREFERENCE
 
 GRAMMAR: Final = Grammar(
     name_end=re.compile(

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from recollect.core.compression.ledger import DECISION, FACT, PREFERENCE, QUESTION
 from recollect.core.extract.english_matters import CHOICES, MATTERS, ORDERS, PLAIN
 from recollect.core.extract.english_self import OTHERS, SELF
 from recollect.core.extract.english_values import CHECKS
 from recollect.core.extract.english_words import IMPERATIVE, SHORTHAND
 from recollect.core.extract.rules import Finding, Grammar, Rule, any_of, apply, table, words
 from recollect.core.extract.topics import topic
-from recollect.core.ledger import DECISION, FACT, PREFERENCE, QUESTION
 
 _STOPS = (
     r"and|but|because|since|so|which|who|whose|where|when|while|whereas|if|though|although|after"

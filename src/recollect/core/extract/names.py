@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from recollect.core.compression.ledger import ENTITY
 from recollect.core.extract.arabic_words import GIVEN, NAMES, PLACES, fold
 from recollect.core.extract.rules import Finding, words
 from recollect.core.extract.texts import Sentence
-from recollect.core.identifiers import is_code_question
-from recollect.core.ledger import ENTITY
+from recollect.core.language.identifiers import is_code_question
 
 MOST: Final = 24
 

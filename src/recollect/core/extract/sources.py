@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from recollect.core.compression.ledger import URL
 from recollect.core.extract.rules import Finding
-from recollect.core.ledger import URL
 
 MOST: Final = 64
 READ: Final = 1_000_000  # characters

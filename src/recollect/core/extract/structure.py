@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from recollect.core.compression.ledger import STRUCTURE
 from recollect.core.extract.rules import Finding
 from recollect.core.extract.texts import Sentence
-from recollect.core.ledger import STRUCTURE
 
 _DOCUMENT: Final = (
     r"(?:document|report|paper|essay|thesis|dissertation|article|presentation|slides?|deck|memo"

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from recollect.core.errors import ProviderUnavailable
-from recollect.machine import cores
 from recollect.providers.minilm.wordpiece import WordPiece
+from recollect.runtime.machine import cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,198 @@
+"""From a location and settings to wired parts: the only file that knows all of them.
+
+Environment and settings file are read here, once, when a memory is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from recollect.core.errors import InvalidInput
+from recollect.core.protocols import Clock, Embedder, Model
+from recollect.providers.chat import Upstream
+from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
+from recollect.providers.resilience import Timeouts
+from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer, preset
+from recollect.storage.driver import Driver
+from recollect.storage.store import SqlStore
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of. `environment` and `file` are the settings found there."""
+
+    store: SqlStore
+    driver: Driver
+    database: Path | None  # the file, of SQLite
+    clock: Clock
+    model: Model | None
+    hosted: bool  # the model answers by a prompt of its own, with plain text
+    embedder: Embedder | None
+    upstream: Upstream | None  # the model that answers people
+    owned: tuple[OpenAIModel | OpenAIEmbedder | Upstream, ...]  # made here, so closed with the memory
+    given: Settings | None
+    environment: dict[str, Any]
+    file: dict[str, Any]
+
+
+def compose(
+    location: str | os.PathLike[str],
+    *,
+    settings: Settings | str | None = None,
+    model: Model | None = None,
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+) -> Parts:
+    if isinstance(settings, str):
+        settings = preset(settings)
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidInput("invalid_settings", "`settings` takes a Settings object or the name of a preset.")
+    environment = from_environment(os.environ)
+    file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)), named=FILE_VARIABLE in os.environ)
+    start = layer(settings, {}, environment, file).settings
+    if embedder is not None and not _is_embedder(embedder):
+        raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
+    if model is not None and not _is_model(model):
+        raise InvalidInput(
+            "invalid_model", "A model has a name and an async method complete(messages, *, schema, max_tokens)."
+        )
+    driver = make_driver(location)
+    own_model = make_model(start) if model is None else None
+    own_embedder = make_embedder(start) if embedder is None else None
+    upstream = make_upstream(start)
+    return Parts(
+        store=SqlStore(driver),
+        driver=driver,
+        database=sqlite_file(location),
+        clock=clock or SystemClock(),
+        model=model or own_model,
+        hosted=own_model is not None and start.prompt_id_summary_global is not None,
+        embedder=embedder or own_embedder,
+        upstream=upstream,
+        owned=tuple(part for part in (own_model, own_embedder, upstream) if part is not None),
+        given=settings,
+        environment=environment,
+        file=file,
+    )
+
+
+def _is_embedder(value: object) -> bool:
+    named = isinstance(getattr(value, "name", None), str) and isinstance(getattr(value, "dimensions", None), int)
+    return named and inspect.iscoroutinefunction(getattr(value, "embed", None))
+
+
+def _is_model(value: object) -> bool:
+    complete = getattr(value, "complete", None)
+    if not isinstance(getattr(value, "name", None), str) or not inspect.iscoroutinefunction(complete):
+        return False
+    try:
+        inspect.signature(complete).bind([], schema=None, max_tokens=None)
+    except TypeError:
+        return False
+    return True
+
+
+def make_model(settings: Settings) -> OpenAIModel | None:
+    """The model at `model_url`, if one is set. Its address and key are fixed when the memory is made."""
+    if settings.model_url is None:
+        return None
+    name = settings.memory_summarizer_model or settings.model_name
+    if name is None and settings.prompt_id_summary_global is None:
+        raise InvalidInput("invalid_setting", "model_url needs model_name (or a hosted prompt) beside it.")
+    return OpenAIModel(
+        settings.model_url,
+        name or settings.prompt_id_summary_global or "",
+        api_key=settings.api_key,
+        prompt_id=settings.prompt_id_summary_global,
+        prompt_version=settings.prompt_version_summary_global,
+        timeout=_timeouts(settings),
+        retries=settings.provider_retries,
+    )
+
+
+def make_upstream(settings: Settings) -> Upstream | None:
+    """The chat model at `model_url`, if there is a name to ask for."""
+    if settings.model_url is None or settings.model_name is None:
+        return None
+    return Upstream(
+        settings.model_url,
+        settings.model_name,
+        settings.api_key,
+        patience=settings.provider_timeout_seconds,
+        longest=settings.chat_timeout_seconds,
+    )
+
+
+def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
+    """The embedder at `embedder_url`, if one is set."""
+    if settings.embedder_url is None:
+        return None
+    if settings.embedder_name is None:
+        raise InvalidInput("invalid_setting", "embedder_url needs embedder_name beside it.")
+    return OpenAIEmbedder(
+        settings.embedder_url,
+        settings.embedder_name,
+        settings.embedder_dimensions,
+        api_key=settings.api_key,
+        timeout=_timeouts(settings),
+        retries=settings.provider_retries,
+    )
+
+
+def _timeouts(settings: Settings) -> Timeouts:
+    attempt = settings.provider_timeout_seconds
+    return Timeouts(connect=min(5.0, attempt), attempt=attempt, total=attempt * (settings.provider_retries + 1))
+
+
+def make_driver(location: str | os.PathLike[str]) -> Driver:
+    """A path, sqlite:///path, ":memory:" or postgresql://…"""
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\x00" in text:
+        raise InvalidInput("invalid_location", "A location is a path, sqlite:///path or postgresql://…")
+    if text.startswith(_POSTGRES):
+        return _postgres(text)
+    from recollect.storage.sqlite import SqliteDriver
+
+    return SqliteDriver(_sqlite_path(text))
+
+
+def sqlite_file(location: str | os.PathLike[str]) -> Path | None:
+    """Where the file of an SQLite database lies; None for PostgreSQL and for memory."""
+    text = os.fspath(location)
+    if text.startswith(_POSTGRES) or text == ":memory:":
+        return None
+    return Path(_sqlite_path(text))
+
+
+def _sqlite_path(text: str) -> str:
+    if text == ":memory:":
+        return text
+    if text.startswith("sqlite:"):
+        scheme, _, path = text.partition(":///")
+        if scheme != "sqlite" or not path.strip("/"):
+            raise InvalidInput("invalid_location", "Write sqlite:///relative/path or sqlite:////absolute/path.")
+        return unquote(path)
+    if "://" in text:
+        raise InvalidInput("invalid_location", f"Unknown kind of database: {text.split('://')[0]}://")
+    return text
+
+
+def _postgres(dsn: str) -> Driver:
+    try:
+        from recollect.storage.postgres import PostgresDriver
+    except ImportError as error:
+        raise InvalidInput("postgres_not_installed", "Install it with: pip install 'recollect[postgres]'") from error
+    return PostgresDriver(dsn)

@@ -1,0 +1,1 @@
+"""Keep briefs up to date: decide when older turns are compressed, and write the next version."""

@@ -1,0 +1,1 @@
+"""Answer people: build the prompt, ask the model, store what was said."""

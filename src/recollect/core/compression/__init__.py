@@ -1,0 +1,1 @@
+"""Decide what a brief holds: triggers, statements, ledger entries, grounding. Pure functions."""

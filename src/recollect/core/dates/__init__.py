@@ -1,0 +1,1 @@
+"""Read dates and periods in text. Pure functions."""

@@ -1,0 +1,1 @@
+"""Read text: words, sentences, passages, identifiers, who speaks. Pure functions."""

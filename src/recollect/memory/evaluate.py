@@ -1,0 +1,61 @@
+"""How well recall does, and weights that do better."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from recollect.core import arguments
+from recollect.core.models import JsonObject
+from recollect.jobs.metrics import KEPT, summarise
+from recollect.memory.admin import Upkeep
+
+if TYPE_CHECKING:
+    from recollect.recall.evaluation import Labels, Measured
+    from recollect.recall.tuner import Tuned
+
+
+class Measuring(Upkeep):
+    async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
+        """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
+        start = arguments.moment(since, "since") or self._clock.now() - KEPT
+        await self._ready()
+        await self._metrics.flush()
+        rows = await self._store.recalls(self._principal, since=start)
+        return summarise([json.loads(row["metrics"]) for row in rows])
+
+    async def tune(self, labelled: Labels, *, apply: bool = False, step: float = 0.1) -> Tuned:
+        """Look for weights that rank labelled questions better, by NDCG@5; `apply` puts better ones in force.
+
+        `labelled` are mappings, or a file, with `query`, `relevant` (ids of messages) and perhaps `conversation`. The
+        weights are alpha, beta and gamma of recall; all that add up to 1 in such a `step` are tried.
+        """
+        from recollect.recall import evaluation
+        from recollect.recall import tuner as tuning
+
+        questions = await asyncio.to_thread(evaluation.read_labels, labelled)
+        evaluation.require_vectors(await self.drain())
+        tuner = tuning.Tuner(self._recaller, self._current.now)
+        tuned = await tuner.tune(self._principal, questions, step=step)
+        if not (apply and tuned.improves):
+            return tuned
+        await self.change_settings(**tuned.settings)
+        return replace(tuned, applied=True)
+
+    async def bench(self, labelled: Labels | None = None, *, sample: int = 100) -> Measured:
+        """How well recall finds what it should, beside plainer ways, and how long it takes.
+
+        `labelled` is what `tune` takes. Without it, questions are made of rare words of up to `sample` own messages:
+        that shows whether messages are found again by their words, not whether questions in other words are answered.
+        """
+        from recollect.recall import evaluation
+
+        arguments.number(sample, "sample", least=1, needed=True)
+        questions = None if labelled is None else await asyncio.to_thread(evaluation.read_labels, labelled)
+        await self.drain()
+        if questions is None:
+            return await evaluation.measure_known_items(self._recaller, self._principal, sample)
+        return await evaluation.measure(self._recaller, self._principal, questions)

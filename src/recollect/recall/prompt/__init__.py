@@ -1,0 +1,1 @@
+"""Build the prompt for a question from what recall found, within a token budget."""

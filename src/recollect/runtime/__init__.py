@@ -1,0 +1,1 @@
+"""Small things that depend on the running process: ids, cores, deadlines, error logs."""

@@ -1,0 +1,66 @@
+"""Presets carry each design document's own numbers, by letter and by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect import InvalidInput, Memory, Settings
+from recollect.brief.compression import active
+from recollect.core.compression.triggers import Chunk, EveryAnswers, ManyMessages, ManyTokens, NewDay
+from recollect.settings import preset
+
+
+@pytest.mark.parametrize(
+    ("letter", "name", "triggers", "policy", "budget"),
+    [
+        ("A", "compact", [ManyMessages(5, 3)], "tokens", 4000),
+        ("B", "sessions", [ManyTokens(3000, 2500)], "words", 3000),
+        ("C", "topics", [], "tokens", 3000),
+        ("D", "briefs", [Chunk(6000, 3)], "tokens", 3000),
+        ("E", "recall", [EveryAnswers(5)], "tokens", 3000),
+    ],
+)
+def test_a_preset_has_the_numbers_of_its_document(
+    letter: str, name: str, triggers: list[object], policy: str, budget: int
+) -> None:
+    settings = preset(letter)
+    assert preset(name) == preset(letter.lower()) == settings
+    assert active(settings) == triggers
+    assert (settings.narrative_policy, settings.memory_prompt_token_budget) == (policy, budget)
+
+
+def test_by_default_only_chunks_are_folded() -> None:
+    settings = Settings()
+    assert active(settings) == [Chunk(6000, 3)]
+    assert (settings.narrative_policy, settings.memory_summary_token_cap) == ("tokens", 500)
+    assert settings.memory_prompt_token_budget == 3000
+
+
+def test_preset_e_weighs_as_its_document_does() -> None:
+    settings = preset("E")
+    weights = (settings.rag_rerank_alpha, settings.rag_rerank_beta, settings.rag_rerank_gamma)
+    assert weights == (0.6, 0.3, 0.1)
+    assert settings.rag_token_budget == 1000
+
+
+def test_documents_as_variants_and_days_are_settings_too() -> None:
+    settings = Settings(
+        compress_tokens_above=3000,
+        compress_tokens_until=1500,
+        compress_daily=True,
+        memory_chunk_summarize_threshold=0,
+    )
+    assert active(settings) == [ManyTokens(3000, 2500, 1500), NewDay()]
+
+
+def test_an_unknown_preset_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(InvalidInput, match="compact") as caught:
+        Memory(":memory:", settings="Z")
+    assert caught.value.code == "unknown_preset"
+
+
+def test_what_a_preset_says_comes_from_the_constructor() -> None:
+    with Memory(":memory:", settings="briefs", worker=False) as memory:
+        assert memory.settings().memory_chunk_summarize_threshold == 6000
+        assert memory.setting_origins()["memory_chunk_summarize_threshold"] == "constructor"
+        assert memory.setting_origins()["rag_hybrid"] == "default"

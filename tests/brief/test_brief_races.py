@@ -1,0 +1,272 @@
+"""Briefs and races: triggers at once, what arrives or goes meanwhile, leases, and closing."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from recollect.testing import FakeClock
+from support.summaries import (
+    Moody,
+    Open,
+    Thinking,
+    asked,
+    at_once,
+    brief_of,
+    eager,
+    eventually,
+    hang,
+    new_sentences,
+    on_sqlite,
+    reply,
+    said,
+    talk,
+    texts_of,
+)
+
+# R5: races.
+
+
+def test_twenty_triggers_at_once_make_one_call(open_memory: Open) -> None:
+    """R5, with two memories on the database, both with a worker."""
+    model = Thinking()
+    memories = [open_memory(settings=eager(), model=model, worker=True) for _ in range(2)]
+    memories[0].add_many("trip", talk(3, count=1))
+    assert model.asked.wait(20)
+    waiting = threading.Thread(target=lambda: (eventually(lambda: False, 0.3), model.may_answer.set()))
+    waiting.start()
+    results = at_once(*(partial(memories[n % 2].compress, "trip") for n in range(20)))
+    waiting.join()
+    assert not [one for one in results if isinstance(one, BaseException)]
+    assert all(one is None or one.version == 1 for one in results)
+    assert len(model.calls) == 1
+    assert all(memory.drain(timeout=30).complete for memory in memories)
+    assert len(model.calls) == 1
+    assert [one["version"] for one in memories[1].brief_versions("trip")] == [1]
+
+
+def test_what_arrives_while_the_model_thinks_stays_uncompressed_and_present(open_memory: Open) -> None:
+    """R5: the cursor covers what the model read, and only rises."""
+    model = Thinking()
+    memory = open_memory(settings=eager(), model=model, worker=True)
+    memory.add_many("trip", talk(3, count=1))
+    assert model.asked.wait(20)
+    memory.add("trip", "user", "The password of the cellar is walnut.")
+    during = memory.context("trip", "hello")
+    assert "walnut" in during.text
+    assert memory.brief("trip") is None
+    cursors = []
+    model.may_answer.set()
+    assert eventually(lambda: memory.brief("trip") is not None)
+    cursors.append(brief_of(memory).through_seq)
+    assert cursors == [4]
+    assert "walnut" not in asked(model.calls[0])
+    assert "walnut" in memory.context("trip", "hello").text
+    for n in range(5, 12):
+        memory.add_many("trip", talk(1, first=n, count=1))
+        memory.drain(timeout=30)
+        cursors.append(brief_of(memory).through_seq)
+        context = memory.context("trip", "hello")
+        assert all(m.content in context.text for m in memory.history("trip") if m.seq > cursors[-1])
+    assert cursors == sorted(cursors)
+    assert len(set(cursors)) > 2
+
+
+def test_forced_folds_beside_each_other_never_ask_at_once(open_memory: Open) -> None:
+    """R5: one that waited for another and one that comes later are still one after the other."""
+    model = Thinking()
+    memory = open_memory(settings=eager(), model=model)
+    memory.add_many("trip", talk(3, count=1))
+    results: list[Any] = []
+
+    def fold(force: bool) -> threading.Thread:
+        thread = threading.Thread(target=lambda: results.extend(at_once(lambda: memory.compress("trip", force=force))))
+        thread.start()
+        return thread
+
+    threads = [fold(False)]
+    assert model.asked.wait(20)
+    threads += [fold(True) for _ in range(3)]
+    memory.add_many("trip", talk(2, first=5, count=1))
+    model.may_answer.set()
+    threads += [fold(True) for _ in range(3)]
+    for thread in threads:
+        thread.join(30)
+    assert not [one for one in results if isinstance(one, BaseException)]
+    assert model.most_at_once == 1
+    versions = memory.brief_versions("trip")
+    assert [one["version"] for one in versions] == list(range(1, len(versions) + 1))
+    assert len(model.calls) == len(versions)
+
+
+def test_an_erase_while_the_model_thinks_is_no_error_and_leaves_nothing_behind(open_memory: Open) -> None:
+    model = Thinking(lambda call: reply(" ".join(new_sentences(asked(call)))))
+    memory = open_memory(settings=eager(), model=model)
+    memory.add_many("trip", said("My shoe size is 44.", "I like tea.", "I like cake.", "Good night."))
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.extend(at_once(lambda: memory.compress("trip"))))
+    thread.start()
+    assert model.asked.wait(20)
+    memory.erase(message="s0")
+    model.may_answer.set()
+    thread.join(30)
+    assert not isinstance(results[0], BaseException), results
+    memory.drain()
+    brief = brief_of(memory)
+    assert "tea" in texts_of(brief)
+    assert "44" not in texts_of(brief)
+
+
+def test_a_fold_waits_for_another_holders_lease_until_it_expires(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory(settings=eager())
+    memory.add_many("trip", talk(3, count=1))
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    until = clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(f"brief:{row['key']}", holder="other", now=clock.now(), until=until))
+    assert not memory.drain(timeout=0.2).complete
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(memory.compress("trip")))
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    assert memory.brief("trip") is None
+    clock.advance(timedelta(seconds=61))
+    thread.join(20)
+    assert results[0].version == 1
+    assert memory.drain().complete
+
+
+def test_a_fold_goes_on_when_the_other_holder_lets_go(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory(settings=eager())
+    memory.add_many("trip", talk(3, count=1))
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    name, until = f"brief:{row['key']}", clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
+    release = threading.Timer(0.3, lambda: memory._wait(store.release_lease(name, holder="other")))
+    release.start()
+    brief = memory.compress("trip")
+    release.join()
+    assert brief is not None
+    assert brief.version == 1
+
+
+def test_the_lease_of_a_killed_process_is_not_waited_for(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory(settings=eager())
+    memory.add_many("trip", talk(3, count=1))
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(20)
+    gone, until = f"{platform.node()}/{ended.pid}/x", clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(f"brief:{row['key']}", holder=gone, now=clock.now(), until=until))
+    assert memory.compress("trip") is not None  # the clock stands still
+
+
+# Closing.
+
+
+@on_sqlite
+@pytest.mark.parametrize("failure", ["hang", "stubborn"])
+def test_closing_does_not_wait_for_a_model_that_hangs(open_memory: Open, failure: str) -> None:
+    asked_for = threading.Event()
+
+    async def think() -> str:
+        asked_for.set()
+        for _ in range(2 if failure == "stubborn" else 1):
+            try:
+                await asyncio.sleep(2.0 if failure == "stubborn" else 3600)
+            except asyncio.CancelledError:
+                if failure == "hang":
+                    raise
+        return ""
+
+    memory = open_memory(settings=eager(), model=Moody(think), worker=True)
+    memory.add_many("trip", talk(3, count=1))
+    assert asked_for.wait(20)
+    began = time.monotonic()
+    memory.close()
+    assert time.monotonic() - began < 3.5
+    again = open_memory(settings=eager())
+    assert len(again.history("trip")) == 6
+    again.drain()
+    assert brief_of(again).version == 1
+
+
+@on_sqlite
+def test_closing_ends_a_fold_that_somebody_waits_for(open_memory: Open) -> None:
+    """Nobody may wait for ever for an answer that cannot come any more."""
+    model = Moody(hang)
+    memory = open_memory(settings=eager(provider_timeout_seconds=3600), model=model)
+    memory.add_many("trip", talk(3, count=1))
+    outcome: list[Any] = []
+    thread = threading.Thread(target=lambda: outcome.extend(at_once(lambda: memory.compress("trip"))), daemon=True)
+    thread.start()
+    assert eventually(lambda: model.calls == 1)
+    began = time.monotonic()
+    memory.close()
+    assert time.monotonic() - began < 3.5
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+# Giving way.
+
+
+def _kept_waiting(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
+    """A memory with folds due, whose worker believes that the processor is needed elsewhere."""
+    memory = open_memory(settings=eager())
+    busy = [True]
+    monkeypatch.setattr(memory._engine._background.compressing, "_must_wait", lambda: busy[0])
+    memory.add_many("trip", talk(12, count=1))
+    return memory, busy
+
+
+def test_a_fold_of_the_worker_waits_for_words_and_vectors(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, busy = _kept_waiting(open_memory, monkeypatch)
+    draining = threading.Thread(target=memory.drain)
+    draining.start()
+    assert not eventually(lambda: memory.brief("trip") is not None, 0.4)
+    began = time.monotonic()
+    assert memory.compress("trip") is not None  # who asks does not wait, nor for the one that does
+    assert time.monotonic() - began < 5
+    assert draining.is_alive()
+    busy[0] = False
+    draining.join(20)
+    assert not draining.is_alive()
+
+
+def test_a_fold_waits_only_for_a_while(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.brief.compression.OTHERS_FIRST", 0.05)
+    memory, _ = _kept_waiting(open_memory, monkeypatch)
+    assert memory.drain().complete
+    assert memory.brief("trip") is not None
+
+
+def test_a_memory_can_be_closed_while_a_fold_waits(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, _ = _kept_waiting(open_memory, monkeypatch)
+    ended: list[object] = []
+    draining = threading.Thread(target=lambda: ended.append(at_once(memory.drain)))
+    draining.start()
+    assert not eventually(lambda: memory.brief("trip") is not None, 0.2)
+    began = time.monotonic()
+    memory.close()
+    draining.join(20)
+    assert ended
+    assert time.monotonic() - began < 5
+
+
+def test_only_the_built_in_parts_take_turns(open_memory: Open) -> None:
+    """A model or an embedder somewhere else needs no processor of ours."""
+    memory = open_memory(settings=eager())  # has an embedder of its own
+    assert not memory._engine._background.compressing._must_wait()

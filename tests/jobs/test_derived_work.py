@@ -1,0 +1,306 @@
+"""The worker: it finds what is missing, does it once, and picks up where another left off."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recollect import AsyncMemory, InvalidInput, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
+from recollect.core import word_index
+from recollect.core.language import analyser
+from recollect.core.models import Principal
+from recollect.jobs.worker import Track, Work, Worker
+from recollect.testing import FakeClock, FakeEmbedder
+from support.tables import stored_entries
+
+Open = Callable[..., Memory]
+
+
+def test_drain_counts_the_tokens_of_every_message_once(memory: Memory) -> None:
+    memory.add("trip", "user", "I'm allergic to peanuts.", name="Sara")
+    memory.add("trip", "assistant", "", tool_calls=[{"id": "1", "function": {"name": "f", "arguments": "{}"}}])
+    assert memory.stats()["due"] == 1
+    done = memory.drain()
+    assert done.counts["tokens"] == 2
+    assert done.complete and not done.failed
+    messages = [
+        {"role": "user", "content": "I'm allergic to peanuts.", "name": "Sara"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+    ]
+    stats = memory.stats()
+    assert stats["tokens"] == count_tokens_for_messages(messages)
+    assert (stats["counted"], stats["due"], stats["estimated"]) == (2, 0, 0)
+    assert not any(memory.drain().counts.values())
+
+
+def test_the_worker_in_the_process_does_the_work_by_itself(open_memory: Open) -> None:
+    memory = open_memory(worker=True)
+    memory.add("trip", "user", "hello")
+    done = threading.Event()
+
+    def watch() -> None:
+        for _ in range(200):
+            if memory.stats()["counted"] == 1:
+                done.set()
+                return
+            done.wait(0.05)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    watcher.join()
+    assert done.is_set()
+
+
+def test_a_conversation_under_another_workers_lease_is_left_alone_until_it_expires(
+    open_memory: Open, clock: FakeClock
+) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    name = f"worked:{row['key']}"
+    until = clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
+    assert not memory._wait(store.take_lease(name, holder="third", now=clock.now(), until=until))
+    done = memory.drain(timeout=0.2)
+    assert not done.complete
+    assert memory.stats()["counted"] == 0
+    clock.advance(timedelta(seconds=61))
+    assert memory.drain().complete
+    assert memory.stats()["counted"] == 1
+
+
+def test_a_lease_ends_with_the_process_that_held_it(open_memory: Open, clock: FakeClock) -> None:
+    memory = open_memory()
+    store = memory._engine._store
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    running = f"{platform.node()}/{process.pid}/x"
+    elsewhere = f"another host/{process.pid}/x"
+    for name, holder in (("running", running), ("elsewhere", elsewhere), ("other", "of an older version")):
+        memory.add(name, "user", "hello")
+        (row,) = memory._wait(store.due("worked", after=0, limit=10))[-1:]
+        until = clock.now() + timedelta(hours=1)
+        assert memory._wait(store.take_lease(f"worked:{row['key']}", holder=holder, now=clock.now(), until=until))
+    memory.drain(timeout=0.2)
+    assert memory.stats()["counted"] == 0
+    process.kill()
+    process.communicate()
+    memory.drain(timeout=0.2)
+    assert memory.stats()["counted"] == 1
+    assert set(memory._wait(store.lease_holders())) == {elsewhere, "of an older version"}
+
+
+def test_many_workers_at_once_do_each_conversation_once(open_memory: Open) -> None:
+    memories = [open_memory() for _ in range(4)]
+    for n in range(12):
+        memories[0].add(f"c{n}", "user", f"hello {n}")
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda m=m: results.append(m.drain())) for m in memories]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(done.counts.get("tokens", 0) for done in results) == 12
+    assert memories[0].drain().complete
+    assert memories[0].stats()["counted"] == 12
+
+
+def test_a_message_that_arrives_during_the_work_is_done_next(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "first")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    memory.add("trip", "user", "second")
+    assert memory._wait(
+        store.finish_work("worked", "l", holder="h", key=row["key"], after=0, through=row["last_seq"], generation=0)
+    )
+    assert memory.stats()["due"] == 1
+    assert memory.drain().counts["tokens"] == 1
+    assert memory.stats()["due"] == 0
+
+
+def test_a_rebuild_in_the_middle_of_the_work_is_not_lost(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "first")
+    memory.drain()
+    memory.add("trip", "user", "second")
+    store = memory._engine._store
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    memory._wait(store.rewind(Principal("local")))
+    assert not memory._wait(
+        store.finish_work(
+            "worked",
+            "l",
+            holder="h",
+            key=row["key"],
+            after=row["cursor"],
+            through=row["last_seq"],
+            generation=row["generation"],
+        )
+    )
+    assert memory.drain().counts["tokens"] == 2
+
+
+def test_rebuild_makes_the_same_rows_again(open_memory: Open) -> None:
+    sara, omar = open_memory(person="sara"), open_memory(person="omar")
+    for memory in (sara, omar):
+        memory.add_many("trip", [{"role": "user", "content": f"hello {n} there"} for n in range(20)])
+        memory.add("other", "user", "something else")
+        memory.drain()
+    before = sara.stats()
+    done = sara.rebuild(conversation="trip")
+    assert (done.counts["words"], done.counts["tokens"]) == (20, 20)
+    assert sara.rebuild().counts["tokens"] == 21
+    assert sara.rebuild(everyone=True).counts["tokens"] == 42
+    assert sara.stats() | {"bytes": 0} == before | {"bytes": 0}
+    assert all(finding.state == "ok" for finding in sara.check())
+    with pytest.raises(NotFound):
+        sara.rebuild(conversation="nowhere")
+
+
+def test_a_new_analyser_makes_all_words_anew(location: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = open_memory()
+    first.add("trip", "user", "hello there")
+    first.drain()
+    first.close()
+    monkeypatch.setattr(word_index, "VERSION", word_index.VERSION + 1)
+    monkeypatch.setattr(analyser, "raw_words", lambda text: ["changed"])
+    second = open_memory()
+    assert "bm25" in second.recall("anything")[0].why  # by the new words, though the old ones are still stored
+    assert stored_entries(location) != {("trip", 1): word_index.encode("hello there", None)}
+    assert second.drain().counts["words"] == 1
+    assert stored_entries(location) == {("trip", 1): word_index.encode("hello there", None)}
+    assert "bm25" in second.recall("anything")[0].why
+    assert not second.drain().counts.get("words")
+
+
+def test_a_failing_chore_is_named_and_tried_again(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    engine = memory._engine
+    chore = _Flaky()
+    worker = _worker_of(engine, Track("worked", [chore]))
+    done = memory._wait(worker.drain())
+    assert (done.failed, done.complete) == ({"flaky": "provider_timeout"}, False)
+    chore.well = True
+    done = memory._wait(worker.drain())
+    assert (done.counts["flaky"], done.failed, done.complete) == (1, {}, True)
+
+
+def _worker_of(engine: AsyncMemory, *tracks: Track) -> Worker:
+    return Worker(
+        engine._store,
+        engine._clock,
+        holder="h",
+        tracks=tracks,
+        upkeep=[],
+        lease=lambda: timedelta(seconds=9),
+        prepare=engine._book.prepare,
+    )
+
+
+class _Flaky:
+    name = "flaky"
+    well = False
+
+    async def do(self, work: Work) -> int:
+        if not self.well:
+            raise ProviderUnavailable("provider_timeout", "no answer")
+        return 1
+
+
+def test_an_unexpected_failure_of_one_conversation_does_not_stop_the_others(open_memory: Open) -> None:
+    memory = open_memory()
+    for n in range(40):
+        memory.add(f"c{n}", "user", "hello")
+    engine = memory._engine
+    chore = _Bug()
+    worker = _worker_of(engine, Track("worked", [chore]))
+    done = memory._wait(worker.drain())
+    assert (done.counts["bug"], done.failed, done.complete) == (39, {"bug": "unexpected"}, False)
+
+
+class _Bug:
+    name = "bug"
+
+    async def do(self, work: Work) -> int:
+        if work.conversation == "c7":
+            raise ValueError("a bug")
+        return 1
+
+
+def test_drain_waits_for_what_another_process_is_working_on(open_memory: Open) -> None:
+    memory = open_memory()
+    memory.add("trip", "user", "hello")
+    store, clock = memory._engine._store, memory._engine._clock
+    (row,) = memory._wait(store.due("worked", after=0, limit=10))
+    name, until = f"worked:{row['key']}", clock.now() + timedelta(seconds=60)
+    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
+    release = threading.Timer(0.3, lambda: memory._wait(store.release_lease(name, holder="other")))
+    release.start()
+    assert memory.drain(timeout=20).complete
+    release.join()
+    assert memory.stats()["counted"] == 1
+
+
+@pytest.mark.parametrize("timeout", ["1", -1, float("nan"), True])
+def test_a_time_that_is_none_is_refused(memory: Memory, timeout: Any) -> None:
+    with pytest.raises(InvalidInput):
+        memory.drain(timeout=timeout)
+
+
+def test_an_embedder_that_does_not_answer_is_found_by_the_check_and_what_it_owes_is_due(open_memory: Open) -> None:
+    embedder = FakeEmbedder(16)
+    memory = open_memory(embedder=embedder)
+    memory.add("trip", "user", "hello")
+    assert [one.state for one in memory.check() if one.name == "embedder"] == ["ok"]
+    embedder.failure = ProviderUnavailable("provider_unreachable", "nobody answers")
+    memory.drain()
+    assert memory.stats()["due"] == 1
+    (found,) = [one for one in memory.check() if one.name == "embedder"]
+    assert (found.state, "provider_unreachable" in found.detail) == ("warning", True)
+
+
+def test_drain_stops_when_its_time_is_up(memory: Memory) -> None:
+    for n in range(30):
+        memory.add(f"c{n}", "user", "hello")
+    done = memory.drain(timeout=0)
+    assert not done.complete
+    assert memory.drain(timeout=60).complete
+    assert memory.stats()["counted"] == 30
+
+
+def test_the_async_face_works_alike(location: str) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(location, embedder=FakeEmbedder()) as memory:
+            stored = await asyncio.gather(*(memory.add("trip", "user", f"hello {n}") for n in range(20)))
+            assert sorted(m.seq for m in stored) == list(range(1, 21))
+            assert (await memory.drain()).complete
+            assert len(await memory.history("trip")) == 20
+
+    asyncio.run(scenario())
+
+
+def test_worker_until_told_to_stop(location: str) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as memory:
+            await memory.add("trip", "user", "hello")
+            stop = asyncio.Event()
+            task = asyncio.create_task(memory.work_until(stop))
+            for _ in range(200):
+                if (await memory.stats())["counted"]:
+                    break
+                await asyncio.sleep(0.02)
+            stop.set()
+            await asyncio.wait_for(task, 5)
+            assert (await memory.stats())["counted"] == 1
+
+    asyncio.run(scenario())

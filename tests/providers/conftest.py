@@ -1,0 +1,12 @@
+"""Fixtures of the providers: a time that passes only when told to."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.asking import FakeTime
+
+
+@pytest.fixture
+def fake_time() -> FakeTime:
+    return FakeTime()

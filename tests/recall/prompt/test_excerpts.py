@@ -1,0 +1,145 @@
+"""Excerpts of long texts: within their tokens, around what is asked for, and quick."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.providers.tokenizer import tokenizer_for
+from recollect.recall.prompt.excerpts import ELLIPSIS, Asked, excerpt
+
+COUNTER = tokenizer_for("gpt-4o-mini")
+FILLER = "The weather in the town was mild and the people walked along the river as they did on every other day. "
+NEEDLE = "The secret code of the garden gate is 4711 and the blue parrot knows it. "
+QUESTION = "Which code opens the garden gate, and what does the parrot know?"
+MEGABYTE = 1024 * 1024
+
+
+def buried(at: float, size: int = MEGABYTE, filler: str = FILLER, needle: str = NEEDLE) -> str:
+    before = filler * (int(size * at) // len(filler))
+    after = filler * ((size - len(before) - len(needle)) // len(filler))
+    return before + needle + after
+
+
+def test_a_text_that_fits_is_not_touched() -> None:
+    for text in ("", "short", "short\n", FILLER * 3, "  blanks around  "):
+        assert excerpt(text, COUNTER.count(text) or 1, COUNTER, Asked("river")) == text
+
+
+def test_one_token_less_makes_it_an_excerpt() -> None:
+    text = FILLER * 3
+    found = excerpt(text, COUNTER.count(text) - 1, COUNTER)
+    assert found != text and "[…]" in found
+    assert COUNTER.count(found) < COUNTER.count(text)
+
+
+@pytest.mark.parametrize("tokens", [0, -1, -1000])
+def test_no_room_is_no_text(tokens: int) -> None:
+    assert excerpt("something", tokens, COUNTER, Asked("something")) == ""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("at", [0.0, 0.15, 0.3, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("tokens", [60, 900])
+def test_what_is_asked_for_is_held_wherever_it_stands_in_a_megabyte(at: float, tokens: int) -> None:
+    text = buried(at)
+    began = time.process_time()
+    found = excerpt(text, tokens, COUNTER, Asked(QUESTION))
+    took = time.process_time() - began
+    assert COUNTER.count(found) <= tokens
+    assert "4711" in found and "parrot" in found
+    assert took < 1.0
+
+
+def test_where_nothing_is_asked_for_beginning_and_end_are_held() -> None:
+    text = "BEGIN " + FILLER * 5000 + "END"
+    for question in ("", "zebra", "the of and"):
+        found = excerpt(text, 200, COUNTER, Asked(question))
+        assert found.startswith("BEGIN") and found.endswith("END") and ELLIPSIS in found
+        assert COUNTER.count(found) <= 200
+
+
+@pytest.mark.parametrize("question", ["", QUESTION])
+def test_words_are_left_whole(question: str) -> None:
+    text = buried(0.5, size=4000)
+    known = set(text.split())
+    for tokens in range(20, 80):
+        found = excerpt(text, tokens, COUNTER, Asked(question)).replace("[…]", " ").split()
+        assert found and set(found) <= known
+
+
+def test_the_stretch_with_most_of_the_words_wins() -> None:
+    text = FILLER * 200 + "A gate was seen. " + FILLER * 200 + NEEDLE + FILLER * 200 + "A parrot sang. " + FILLER * 200
+    assert "4711" in excerpt(text, 100, COUNTER, Asked(QUESTION))
+
+
+@pytest.mark.parametrize(
+    ("filler", "needle", "question", "held"),
+    [
+        ("كان الطقس معتدلا في المدينة وسار الناس على ضفة النهر كعادتهم. ",
+         "رمز بوابة الحديقة هو ٤٧١١. ", "ما هو رمز البوابة؟", "٤٧١١"),
+        ("今天天气很好，人们沿着河边散步。", "花园大门的密码是四七一一。", "花园大门的密码是什么？", "四七一一"),
+        ("Погода была мягкой, и люди гуляли вдоль реки. ", "Код калитки сада 4711. ", "какой код калитки?", "4711"),
+        ("x = compute(y)\n", "GATE_CODE = 4711\n", "what is GATE_CODE?", "4711"),
+    ],
+)  # fmt: skip
+def test_in_any_script(filler: str, needle: str, question: str, held: str) -> None:
+    text = buried(0.4, size=60_000, filler=filler, needle=needle)
+    found = excerpt(text, 200, COUNTER, Asked(question))
+    assert held in found
+    assert COUNTER.count(found) <= 200
+
+
+def test_in_a_run_of_characters_without_any_blank_or_sign() -> None:
+    text = "今天天气很好人们沿着河边散步" * 2000 + "花园大门的密码是四七一一" + "今天天气很好人们沿着河边散步" * 2000
+    found = excerpt(text, 200, COUNTER, Asked("花园大门的密码是什么"))
+    assert COUNTER.count(found) <= 200
+    assert "四七一一" in found
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * MEGABYTE,
+        " " * MEGABYTE,
+        "\n" * MEGABYTE,
+        "🤷" * (MEGABYTE // 4),
+        "東" * (MEGABYTE // 3),
+        "code " * (MEGABYTE // 5),
+        "a b " * (MEGABYTE // 4),
+        "\u0301" * (MEGABYTE // 2),
+    ],
+    ids=["one word", "blanks", "newlines", "emoji", "one character", "only what is asked", "letters", "accents"],
+)
+def test_a_megabyte_of_anything_is_cut_within_a_second(text: str) -> None:
+    for question in (QUESTION, ""):
+        began = time.process_time()
+        found = excerpt(text, 400, COUNTER, Asked(question))
+        assert time.process_time() - began < 1.0
+        assert 0 < COUNTER.count(found) <= 400
+
+
+WILD = st.lists(
+    st.sampled_from(["gate ", "code\n", "the ", "東京", "🤷🏽", "é", " ", "\n\n", "x" * 50, "<memory>"])
+    | st.text(max_size=30),
+    max_size=80,
+).map("".join)
+
+
+@settings(max_examples=300)
+@given(WILD, st.integers(0, 120), st.sampled_from(["", "gate code", "東京", "the"]))
+def test_an_excerpt_never_exceeds_its_tokens_and_is_of_the_text(text: str, tokens: int, question: str) -> None:
+    found = excerpt(text, tokens, COUNTER, Asked(question))
+    assert COUNTER.count(found) <= tokens
+    if found != text:
+        rest = found.removeprefix("[…] ").removesuffix(ELLIPSIS.rstrip())
+        assert rest in text or all(part in text for part in found.split(ELLIPSIS, 1))
+
+
+def test_a_small_excerpt_of_a_long_text_is_not_empty() -> None:
+    for tokens in range(8, 40):
+        assert excerpt(buried(0.1, 20_000), tokens, COUNTER, Asked(QUESTION)) != ""

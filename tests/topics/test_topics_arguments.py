@@ -1,0 +1,125 @@
+"""Wrong arguments of everything about topics are refused by a typed error and change nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recollect import InvalidInput, Memory
+from recollect.core.models import Message
+from support.talks import Open, opened, say
+
+
+@pytest.fixture
+def memory(open_memory: Open) -> Memory:
+    return opened(open_memory)
+
+
+Call = Callable[[Memory, str, Any], object]
+NAMES: dict[str, Call] = {
+    "topics": lambda memory, topic, wrong: memory.topics(wrong),
+    "topic_context": lambda memory, topic, wrong: memory.topic_context(wrong),
+    "topic_history": lambda memory, topic, wrong: memory.topic_history(wrong),
+    "topic_stats": lambda memory, topic, wrong: memory.topic_stats(wrong),
+    "related_topics": lambda memory, topic, wrong: memory.related_topics(wrong),
+    "topic_decay": lambda memory, topic, wrong: memory.topic_decay(wrong),
+    "merge_topics into": lambda memory, topic, wrong: memory.merge_topics(wrong, topic),
+    "merge_topics": lambda memory, topic, wrong: memory.merge_topics(topic, wrong),
+    "unmerge_topic": lambda memory, topic, wrong: memory.unmerge_topic(wrong),
+    "split_topic": lambda memory, topic, wrong: memory.split_topic(wrong, ["m"]),
+    "split_topic, one message": lambda memory, topic, wrong: memory.split_topic(topic, [wrong]),
+    "tag_topic": lambda memory, topic, wrong: memory.tag_topic(wrong, []),
+    "tag_topic, one tag": lambda memory, topic, wrong: memory.tag_topic(topic, [wrong]),
+    "pin_topic": lambda memory, topic, wrong: memory.pin_topic(wrong),
+    "rename_topic": lambda memory, topic, wrong: memory.rename_topic(wrong, "x"),
+    "weigh_topic": lambda memory, topic, wrong: memory.weigh_topic(wrong, 1),
+    "archive_topic": lambda memory, topic, wrong: memory.archive_topic(wrong),
+    "restore_topic": lambda memory, topic, wrong: memory.restore_topic(wrong),
+    "feedback": lambda memory, topic, wrong: memory.feedback(wrong, 1),
+}
+OPTIONAL_NAMES: dict[str, Call] = {
+    "topic_context, topic": lambda memory, topic, wrong: memory.topic_context("trip", topic=wrong),
+    "topic_history, topic": lambda memory, topic, wrong: memory.topic_history("trip", topic=wrong),
+    "topic_stats, topic": lambda memory, topic, wrong: memory.topic_stats("trip", topic=wrong),
+    "search_topics, conversation": lambda memory, topic, wrong: memory.search_topics("x", conversation=wrong),
+    "feedback, conversation": lambda memory, topic, wrong: memory.feedback("m", 1, conversation=wrong),
+    "erase, topic": lambda memory, topic, wrong: memory.erase(topic=wrong),
+}
+VALUES: dict[str, tuple[Call, list[Any]]] = {
+    "search_topics": (lambda memory, topic, wrong: memory.search_topics(wrong), [None, 5, b"x", ["x"], {}]),
+    "search_topics, limit": (
+        lambda memory, topic, wrong: memory.search_topics("x", limit=wrong), [None, "5", 1.5, -1, True, [1], math.nan]
+    ),
+    "topic_decay, days": (
+        lambda memory, topic, wrong: memory.topic_decay(topic, days=wrong),
+        ["1", 0, -1, math.nan, math.inf, [1], True, 10**400],
+    ),
+    "topic_decay, points": (
+        lambda memory, topic, wrong: memory.topic_decay(topic, points=wrong), [None, "5", 1, 2.5, True, [5]]
+    ),
+    "split_topic, messages": (
+        lambda memory, topic, wrong: memory.split_topic(topic, wrong), ["m", None, 5, True, [], [5], [["m"]], b"m"]
+    ),
+    "split_topic, title": (
+        lambda memory, topic, wrong: memory.split_topic(topic, ["m"], title=wrong), [5, b"x", ["x"], "x" * 501]
+    ),
+    "tag_topic, tags": (
+        lambda memory, topic, wrong: memory.tag_topic(topic, wrong), ["x", None, 5, True, [None], [["x"]], b"x", ["\0"]]
+    ),
+    "pin_topic, pinned": (lambda memory, topic, wrong: memory.pin_topic(topic, pinned=wrong), ["no", None, 2, [False]]),
+    "rename_topic, title": (
+        lambda memory, topic, wrong: memory.rename_topic(topic, wrong), [None, 5, b"x", ["x"], "x" * 501]
+    ),
+    "weigh_topic, importance": (
+        lambda memory, topic, wrong: memory.weigh_topic(topic, wrong),
+        [None, "1", True, -0.1, 1.1, math.nan, math.inf, [1], 1j],
+    ),
+    "feedback, value": (
+        lambda memory, topic, wrong: memory.feedback("m", wrong), [None, "1", True, 1.1, math.nan, [1], 1j]
+    ),
+    "feedback, kind": (
+        lambda memory, topic, wrong: memory.feedback("m", 1, kind=wrong), [None, "liked", 5, True, [], {}, ["thumb"]]
+    ),
+    "topic_history, include_archived": (
+        lambda memory, topic, wrong: memory.topic_history("trip", include_archived=wrong), ["no", None, 2, [False]]
+    ),
+}  # fmt: skip
+WRONG_NAMES = [5, 1.5, True, b"trip", ["trip"], {"a": 1}, "", "  ", "x\0y", "x" * 201, "\ud800"]
+
+
+def refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
+    """Every one of these is refused, as what it is and not by accident."""
+    say(memory, 1, "this is the only message", id="m")
+    memory.drain()
+    before, said = memory.topics("trip"), memory.history("trip")
+    outcomes = {}
+    for value in wrong:
+        try:
+            outcomes[repr(value)[:40]] = f"accepted: {call(memory, before[0].id, value)!r}"[:80]
+        except InvalidInput:
+            pass
+        except Exception as error:  # noqa: BLE001 - what came instead is told
+            outcomes[repr(value)[:40]] = repr(error)
+    assert outcomes == {}
+    assert memory.topics("trip") == before
+    assert memory.history("trip") == said
+
+
+@pytest.mark.parametrize("call", [*NAMES.values(), *OPTIONAL_NAMES.values()], ids=[*NAMES, *OPTIONAL_NAMES])
+def test_a_name_or_id_that_is_none_is_refused(memory: Memory, call: Call) -> None:
+    refused(memory, call, [*WRONG_NAMES, *([None] if call in NAMES.values() else [])])
+
+
+@pytest.mark.parametrize(("call", "wrong"), VALUES.values(), ids=VALUES)
+def test_a_value_of_a_wrong_kind_is_refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
+    refused(memory, call, wrong)
+
+
+def test_importance_that_is_none_is_refused_with_a_message(memory: Memory) -> None:
+    for wrong in ("1", True, -0.1, 1.1, math.nan, [1]):
+        with pytest.raises(InvalidInput):
+            say(memory, 1, importance=wrong)
+    assert memory.history("trip") == list[Message]()

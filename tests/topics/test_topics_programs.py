@@ -1,0 +1,208 @@
+"""Random programs over everything that can happen to topics: whatever the order, nothing is lost, doubled or left over.
+
+Each program is made of a seed, which a failure names.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from recollect import Memory, ProviderUnavailable, RecollectError
+from recollect.core.topics import Topic
+from recollect.testing import FakeClock
+from support.tables import ask, wrong_counts
+from support.talks import Directions, Open, adds_up, opened
+
+STEPS = 34
+WORD = re.compile(r"zq\d+x")  # each message has one of its own
+# Refused because of what happened before; anything else is a fault.
+MAY_HAPPEN = {"nothing_left", "same_topic", "conversation_not_found", "topic_being_rebuilt"}
+NO_OPENING = """
+SELECT t.id FROM topics t WHERE NOT EXISTS (
+    SELECT 1 FROM topic_messages o WHERE o.topic_key = t.key AND o.seq = t.opened_seq
+)
+"""
+NOT_THERE = """
+SELECT c.name FROM conversations c
+WHERE c.active_topic IS NOT NULL AND NOT EXISTS (SELECT 1 FROM topics t WHERE t.key = c.active_topic)
+"""
+
+
+class Program:
+    """What is done, and what must be there."""
+
+    def __init__(self, open_memory: Open, location: str, clock: FakeClock, folder: Path, seed: int) -> None:
+        self.dice, self.clock, self.location, self.folder, self.seed = (
+            random.Random(seed),
+            clock,
+            location,
+            folder,
+            seed,
+        )
+        self.embedder = Directions(16, f"of-{seed}")
+        choose = self.dice.choice
+        self.memory = opened(
+            open_memory,
+            embedder=self.embedder,
+            person=f"person {seed}",
+            max_topics=choose((1, 2, 3, 20)),
+            max_messages_per_topic=choose((1, 3, 6)),
+            recent_message_keep=choose((0, 1, 2)),
+            access_threshold_for_lt=choose((1, 5)),
+            similarity_threshold=choose((None, None, None, 0.0, 0.5, 1.0)),
+        )
+        self.said: dict[str, str] = {}  # texts by the ids of messages
+        self.saved: list[tuple[Path, dict[str, str]]] = []
+        self.count = 0
+
+    def run(self) -> None:
+        for _ in range(STEPS):
+            act = self.dice.choice(ACTS)
+            try:
+                act(self, self.memory)
+            except RecollectError as error:
+                assert error.code in MAY_HAPPEN, (act.__name__, error)
+        self.work(self.memory)
+        assert all(one.state == "ok" for one in self.memory.check())
+
+    def add(self, memory: Memory) -> None:
+        marker = self.dice.randint(1, 5)
+        for _ in range(self.dice.randint(1, 6)):
+            self.count += 1
+            word = f"zq{self.seed}{self.count:03d}x"
+            text = f"#{marker} {word} and some words that say what it is" if self.dice.random() < 0.85 else word
+            role = self.dice.choice(("user", "user", "assistant", "assistant", "system"))
+            importance = self.dice.random() if role == "user" and self.dice.random() < 0.1 else None
+            self.said[memory.add("trip", role, text, importance=importance).id] = text
+            self.clock.advance(timedelta(minutes=self.dice.choice((1, 1, 50, 400))))
+
+    def work(self, memory: Memory) -> None:
+        self.embedder.failure = None
+        done = memory.drain()
+        assert (done.failed, done.complete) == ({}, True)
+        self.check()
+
+    def check(self) -> None:
+        assert {one.id: one.content for one in self.memory.history("trip")} == self.said
+        adds_up(self.memory)
+        for topic in self.memory.topics("trip"):
+            assert topic.messages, "a topic without messages"
+            words = {word for one in self.members(topic) for word in WORD.findall(self.said[one])}
+            told = WORD.findall(f"{topic.title} {topic.summary or ''}")
+            assert words.issuperset(told), "told of what is not there"
+            assert topic.state != "cold" or topic.active_messages <= 1  # the conversation's first stays at hand
+        assert wrong_counts(self.location) == []
+        assert ask(self.location, NO_OPENING) == ask(self.location, NOT_THERE) == []
+
+    def erase(self, memory: Memory) -> None:
+        if self.said:
+            message = self.dice.choice(sorted(self.said))
+            memory.erase(message=message)
+            del self.said[message]
+
+    def erase_day(self, memory: Memory) -> None:
+        if self.said:
+            memory.erase(day=str(self.dice.choice(memory.history("trip")).at.date()), conversation="trip")
+            left = {one.id for one in memory.history("trip")}
+            self.said = {one: text for one, text in self.said.items() if one in left}
+
+    def erase_topic(self, memory: Memory) -> None:
+        for topic in self.some(1):
+            ids = self.members(topic)
+            memory.erase(topic=topic.id)
+            for one in ids:
+                del self.said[one]
+
+    def merge(self, memory: Memory) -> None:
+        if len(chosen := self.some(2)) == 2:
+            memory.merge_topics(chosen[0].id, chosen[1].id)
+
+    def unmerge(self, memory: Memory) -> None:
+        parts = [part for topic in memory.topics("trip") for part in topic.merged]
+        if parts:
+            memory.unmerge_topic(self.dice.choice(parts))
+
+    def split(self, memory: Memory) -> None:
+        for topic in self.some(1):
+            ids = self.members(topic)
+            if ids:
+                memory.split_topic(topic.id, self.dice.sample(ids, self.dice.randint(1, len(ids))))
+
+    def change(self, memory: Memory) -> None:
+        for topic in self.some(1):
+            self.dice.choice(
+                (
+                    memory.archive_topic,
+                    memory.restore_topic,
+                    memory.pin_topic,
+                    lambda one: memory.pin_topic(one, pinned=False),
+                    lambda one: memory.tag_topic(one, ["tagged"]),
+                    lambda one: memory.weigh_topic(one, 0.3),
+                )
+            )(topic.id)
+
+    def feedback(self, memory: Memory) -> None:
+        if self.said:
+            memory.feedback(self.dice.choice(sorted(self.said)), self.dice.choice((-1, 0, 0.5, 1)))
+
+    def wait(self, memory: Memory) -> None:
+        self.clock.advance(timedelta(days=self.dice.choice((1, 5, 40, -3))))
+
+    def rebuild(self, memory: Memory) -> None:
+        """Half of the time topics wait for their messages then."""
+        if self.dice.random() < 0.5:
+            self.embedder.failure = ProviderUnavailable("embedder_down", "away")
+        memory.rebuild()
+
+    def backup(self, memory: Memory) -> None:
+        self.saved.append((self.folder / f"{self.seed}-{len(self.saved)}.backup", dict(self.said)))
+        memory.backup(self.saved[-1][0])
+
+    def restore(self, memory: Memory) -> None:
+        if self.saved:
+            path, said = self.dice.choice(self.saved)
+            memory.restore(path)
+            self.said = dict(said)
+
+    def ask(self, memory: Memory) -> None:
+        memory.search_topics("some words")
+        memory.related_topics("trip")
+        memory.context("trip", "which words?", budget=1000)
+        for topic in memory.topics("trip"):
+            memory.topic_context("trip", topic=topic.id)
+            memory.topic_stats("trip", topic=topic.id)
+
+    def some(self, count: int) -> list[Topic]:
+        topics = self.memory.topics("trip")
+        return self.dice.sample(topics, min(count, len(topics)))
+
+    def members(self, topic: Topic) -> list[str]:
+        return [one.id for one in self.memory.topic_history("trip", topic=topic.id)]
+
+
+P = Program
+ACTS: tuple[Callable[[Program, Memory], None], ...] = (
+    *(P.add,) * 8, *(P.work,) * 3, *(P.erase,) * 2, *(P.merge,) * 3, *(P.unmerge,) * 2, *(P.split,) * 3,
+    *(P.change,) * 4,    P.erase_day, P.erase_topic, P.feedback, P.wait, *(P.rebuild,) * 2, P.backup, P.restore, P.ask,
+)  # fmt: skip
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("first", range(4))
+def test_random_programs_over_topics_lose_and_leave_nothing(
+    open_memory: Open, location: str, clock: FakeClock, tmp_path: Path, full_count: bool, first: int
+) -> None:
+    programs = 100 if full_count else 2 if location.startswith("postgresql") else 12
+    for seed in range(first, 4 * programs, 4):
+        program = Program(open_memory, location, clock, tmp_path, seed)
+        try:
+            program.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        program.memory.erase(person=f"person {seed}")
