@@ -15,6 +15,7 @@ from recollect.core import times
 from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
 from recollect.core.compression.narrative import Statement, narrative
+from recollect.core.compression.summary import Summary
 from recollect.core.models import JsonObject, Message, Record
 
 BUILT_IN: Final = "recollect-extractive"
@@ -62,6 +63,11 @@ class Brief(Record):
     tokens: int  # what it costs in a prompt, about
     dropped: int = 0
     degraded: str | None = None
+
+    @property
+    def summary(self) -> Summary:
+        """Return what the prompt and the next version need of this one."""
+        return Summary(self.statements, self.entries, self.through_seq, self.tokens, self.created_at)
 
     @property
     def summary_version(self) -> int:
