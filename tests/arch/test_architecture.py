@@ -151,7 +151,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
     from recollect.storage.profiles import Profiles
     from recollect.storage.server_state import Serving
     from recollect.storage.store import SqlStore
-    from recollect.storage.topic_edits import Grouping
+    from recollect.storage.topic_edits import TopicEdits
     from recollect.storage.topics import Topics
     from recollect.storage.vectors import Vectors
 
@@ -163,7 +163,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
         "given_settings", "save_acts", "forget_acts", "secret", "add_key", "keys", "key", "has_keys", "revoke_key",
         "add_session", "session", "end_session", "stops",
     }  # fmt: skip
-    for part in (SqlStore, Archive, Audit, Briefs, Grouping, Profiles, Serving, Topics, Vectors):
+    for part in (SqlStore, Archive, Audit, Briefs, TopicEdits, Profiles, Serving, Topics, Vectors):
         for name, method in inspect.getmembers(part, inspect.isfunction):
             if not name.startswith("_") and name not in whole_store:
                 assert list(inspect.signature(method).parameters)[1] == "principal", (part, name)

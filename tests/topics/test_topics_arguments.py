@@ -10,6 +10,7 @@ import pytest
 
 from recollect import InvalidInput, Memory
 from recollect.core.models import Message
+from recollect.storage.topic_edits import TopicEdits
 from support.talks import Open, opened, say
 
 
@@ -123,3 +124,35 @@ def test_importance_that_is_none_is_refused_with_a_message(memory: Memory) -> No
         with pytest.raises(InvalidInput):
             say(memory, 1, importance=wrong)
     assert memory.history("trip") == list[Message]()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"title": " "}, {"tags": "no list"}, {"pinned": 1}, {"importance": 2}, {"state": "frozen"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_change_of_several_things_is_refused_as_a_whole(memory: Memory, wrong: dict[str, Any]) -> None:
+    say(memory, 1)
+    memory.drain()
+    before = memory.topics("trip")[0]
+    right = {"title": "Andalusia", "tags": ["travel"], "pinned": True, "importance": 0.5, "state": "cold"}
+    with pytest.raises(InvalidInput):
+        memory.change_topic(before.id, **right | wrong)  # type: ignore[arg-type]
+    assert memory.topics("trip")[0] == before
+
+
+def test_a_change_of_several_things_is_one_transaction(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(memory, 1)
+    memory.drain()
+    topic = memory.topics("trip")[0].id
+    changes: list[Any] = []
+    original = TopicEdits.change
+
+    async def counted(self: TopicEdits, *args: Any) -> Any:
+        changes.append(args[-1])
+        return await original(self, *args)
+
+    monkeypatch.setattr(TopicEdits, "change", counted)
+    changed = memory.change_topic(topic, title="Andalusia", tags=["travel"], pinned=True, importance=0.5, state="cold")
+    assert (changed.title, changed.tags, changed.pinned, changed.state) == ("Andalusia", ("travel",), True, "cold")
+    assert [list(names) for names in changes] == [["title", "tags", "pinned", "importance", "archive"]]

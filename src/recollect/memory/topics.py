@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -135,7 +135,7 @@ class Topical(Opened):
         identity(into, "topic")
         identity(topic, "topic")
         await self._ready()
-        merged = await self._store.grouping.merge(self._principal, into, topic, now=self._clock.now())
+        merged = await self._store.topic_edits.merge(self._principal, into, topic, now=self._clock.now())
         self._background.notify()
         return self._shown(*merged)
 
@@ -143,7 +143,7 @@ class Topical(Opened):
         """A topic that was merged into another stands by itself again, with the messages it had."""
         identity(topic, "topic")
         await self._ready()
-        parted = await self._store.grouping.unmerge(self._principal, topic)
+        parted = await self._store.topic_edits.unmerge(self._principal, topic)
         self._background.notify()
         return self._shown(*parted)
 
@@ -155,32 +155,25 @@ class Topical(Opened):
         chosen = [identity(one, "id") for one in messages]
         named = None if title is None else arguments.title(title)
         await self._ready()
-        made = await self._store.grouping.split(self._principal, topic, chosen, named, now=self._clock.now())
+        made = await self._store.topic_edits.split(self._principal, topic, chosen, named, now=self._clock.now())
         self._background.notify()
         return self._shown(*made)
 
     async def tag_topic(self, topic: str, tags: Sequence[str]) -> Topic:
-        """Give a topic these tags, in place of those it has."""
-        return await self._changed(topic, "tags", tags=to_json(arguments.tags(tags)))
+        """Replace the tags of a topic by these."""
+        return await self._changed(topic, _tags(tags))
 
     async def pin_topic(self, topic: str, *, pinned: bool = True) -> Topic:
-        """A topic that is pinned never leaves, however long nobody speaks of it."""
-        if not isinstance(pinned, bool):
-            raise InvalidInput("invalid_pinned", "`pinned` is true or false.")
-        return await self._changed(topic, "pinned", pinned=int(pinned))
+        """Pin a topic, or unpin it. A pinned topic never leaves, however long nothing is said about it."""
+        return await self._changed(topic, _pinned(pinned))
 
     async def rename_topic(self, topic: str, title: str) -> Topic:
         """Give a topic a title."""
-        named = arguments.title(title)
-        if not named.strip():
-            raise InvalidInput("invalid_title", "A title says something.")
-        return await self._changed(topic, "title", title=named, named=1)
+        return await self._changed(topic, _title(title))
 
     async def weigh_topic(self, topic: str, importance: float) -> Topic:
-        """How important a topic is, from 0 to 1; it fades sooner if it is less."""
-        if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:
-            raise InvalidInput("invalid_importance", "Importance is a number from 0 to 1.")
-        return await self._changed(topic, "importance", importance=float(importance))
+        """Set how important a topic is, from 0 to 1. A less important topic fades sooner."""
+        return await self._changed(topic, _importance(importance))
 
     async def change_topic(
         self,
@@ -192,29 +185,37 @@ class Topical(Opened):
         importance: float | None = None,
         state: str | None = None,
     ) -> Topic:
-        """Several of these at once: title, tags, pin, importance; `cold` lets it rest, `warm` brings it back."""
+        """Change several things of a topic at once: all of them, or none if one is refused.
+
+        `state` is `cold` to archive the topic now, or `warm` to bring it back.
+        """
         if state not in (None, "warm", "cold"):
-            raise InvalidInput("invalid_state", "A topic is brought back (warm) or let rest (cold).")
-        changed = await self.topic(topic)
+            raise InvalidInput(
+                "invalid_state", "`state` is `warm` (bring the topic back) or `cold` (archive it)."
+            )
+        changes: dict[str, JsonObject] = {}
         if title is not None:
-            changed = await self.rename_topic(topic, title)
+            changes |= _title(title)
         if tags is not None:
-            changed = await self.tag_topic(topic, tags)
+            changes |= _tags(tags)
         if pinned is not None:
-            changed = await self.pin_topic(topic, pinned=pinned)
+            changes |= _pinned(pinned)
         if importance is not None:
-            changed = await self.weigh_topic(topic, importance)
+            changes |= _importance(importance)
         if state is not None:
-            changed = await (self.restore_topic(topic) if state == "warm" else self.archive_topic(topic))
-        return changed
+            changes |= _ARCHIVE if state == "cold" else self._restore()
+        return await self._changed(topic, changes)
 
     async def archive_topic(self, topic: str) -> Topic:
         """Let a topic rest now, whatever its priority: it leaves into the archive until it is spoken of again."""
-        return await self._changed(topic, "rest")
+        return await self._changed(topic, _ARCHIVE)
 
     async def restore_topic(self, topic: str) -> Topic:
         """Bring a topic back, with all its messages at hand, as if it had been spoken of now."""
-        return await self._changed(topic, "spoken_of", now=times.to_micros(self._clock.now()))
+        return await self._changed(topic, self._restore())
+
+    def _restore(self) -> dict[str, JsonObject]:
+        return {"restore": {"now": times.to_micros(self._clock.now())}}
 
     async def feedback(
         self, message: str, value: float, *, kind: str = "thumb", conversation: str | None = None
@@ -229,14 +230,14 @@ class Topical(Opened):
         if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
             raise InvalidInput("invalid_feedback", "`value` is a number from -1 to 1.")
         await self._ready()
-        await self._store.grouping.feedback(
+        await self._store.topic_edits.feedback(
             self._principal, message, conversation, kind, float(value), now=self._clock.now()
         )
 
-    async def _changed(self, topic: str, what: str, **values: object) -> Topic:
+    async def _changed(self, topic: str, changes: Mapping[str, JsonObject]) -> Topic:
         identity(topic, "topic")
         await self._ready()
-        changed = await self._store.grouping.change(self._principal, topic, what, **values)
+        changed = await self._store.topic_edits.change(self._principal, topic, changes)
         self._background.notify()
         return self._shown(*changed)
 
@@ -264,3 +265,31 @@ class Topical(Opened):
     def _shown(self, standing: Standing, group: Group) -> Topic:
         how = aging(self._current.now)
         return topics.to_topic(group, standing.conversation, active=standing.active, now=self._clock.now(), aging=how)
+
+
+# Changes of a topic, checked before anything is written. Each names what is changed and the values to store.
+
+_ARCHIVE: Final[Mapping[str, JsonObject]] = {"archive": {}}
+
+
+def _title(title: str) -> dict[str, JsonObject]:
+    checked = arguments.title(title)
+    if not checked.strip():
+        raise InvalidInput("invalid_title", "The title of a topic must not be blank.")
+    return {"title": {"title": checked, "named": 1}}
+
+
+def _tags(tags: Sequence[str]) -> dict[str, JsonObject]:
+    return {"tags": {"tags": to_json(arguments.tags(tags))}}
+
+
+def _pinned(pinned: bool) -> dict[str, JsonObject]:
+    if not isinstance(pinned, bool):
+        raise InvalidInput("invalid_pinned", "`pinned` is true or false.")
+    return {"pinned": {"pinned": int(pinned)}}
+
+
+def _importance(importance: float) -> dict[str, JsonObject]:
+    if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:
+        raise InvalidInput("invalid_importance", "Importance is a number from 0 to 1.")
+    return {"importance": {"importance": float(importance)}}

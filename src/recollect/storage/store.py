@@ -40,7 +40,7 @@ from recollect.storage.rows import MadeOf, to_conversation, to_message, unchange
 from recollect.storage.scope_updates import Beside, Known, News, State, is_as_it_was, load_beside, load_scope
 from recollect.storage.server_state import Serving
 from recollect.storage.texts import Texts
-from recollect.storage.topic_edits import Grouping
+from recollect.storage.topic_edits import TopicEdits
 from recollect.storage.topics import Topics
 from recollect.storage.vectors import Vectors
 
@@ -55,7 +55,7 @@ class SqlStore:
         self._texts = Texts()
         self.briefs = Briefs(self._read, self._write, self._texts)
         self.topics = Topics(self._read, self._write, self._texts)
-        self.grouping = Grouping(self._write, self._texts)
+        self.topic_edits = TopicEdits(self._write, self._texts)
         self.archive = Archive(self._read, self._write, self._texts)
         self.serving = Serving(self._read_short, self._write)
         self.vectors = Vectors(self._read, self._write, self._texts)

@@ -17,29 +17,33 @@ from recollect.storage.driver import Row, Run, Transaction
 from recollect.storage.texts import Texts
 from recollect.storage.topics import Standing, close_ranks, find_placed, find_topic, reopen_topic, unused_id
 
-_CHANGES: Final = {  # the query of each
+Changes = Mapping[str, Row]  # what is changed of a topic, one of the names below, and the values of its query
+
+_CHANGE_QUERIES: Final = {
     "title": "retitle_topic",
     "tags": "tag_topic",
     "pinned": "pin_topic",
     "importance": "weigh_topic",
-    "rest": "cool_topic",
-    "spoken_of": "warm_topic",
+    "archive": "cool_topic",
+    "restore": "warm_topic",
 }
 
 
-class Grouping:
+class TopicEdits:
+    """What people do with topics by hand, each in one transaction."""
+
     def __init__(self, write: Run, texts: Texts) -> None:
         self._write, self._texts = write, texts
 
-    async def change(self, principal: Principal, id: str, what: str, **values: Any) -> tuple[Standing, Group]:
-        """What people say of a topic: its `title`, `tags`, whether it is `pinned`, its `importance`; that it should
-        `rest`, or is `spoken_of` again."""
-        query = _CHANGES[what]
+    async def change(self, principal: Principal, id: str, changes: Changes) -> tuple[Standing, Group]:
+        """Make all changes of a topic (title, tags, pinned, importance, archive, restore), or none of them."""
 
         def job(tx: Transaction) -> tuple[Standing, Group]:
             standing, group = find_topic(tx, principal, id, lock=True)
-            tx.run(query, key=group.root["key"], **values)
-            tx.run("topics_changed", key=standing.key)
+            for name, values in changes.items():
+                tx.run(_CHANGE_QUERIES[name], key=group.root["key"], **values)
+            if changes:
+                tx.run("topics_changed", key=standing.key)
             return find_topic(tx, principal, id)
 
         return await self._write(job)
