@@ -1,4 +1,4 @@
-"""Puts what `recollect COMMAND --help` prints into docs/cli.md: python docs/generate_cli.py"""
+"""Writes the `--help` of every command into docs/cli.md: python docs/generate_cli.py"""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typer.testing import CliRunner
 from recollect.cli import app
 
 PAGE = Path(__file__).with_name("cli.md")
-BLOCK = re.compile(r"<!-- help(?P<command>[ a-z]*) -->\n.*?<!-- end -->", re.DOTALL)
+HELP_BLOCK = re.compile(r"<!-- help(?P<command>[ a-z]*) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def help_of(command: str) -> str:
-    """The help text, 80 columns wide and without colour."""
-    plain = {"COLUMNS": "82", "NO_COLOR": "1", "TERM": "dumb"}  # a margin of two is kept free
-    return CliRunner(env=plain).invoke(app, [*command.split(), "--help"], prog_name="recollect").stdout.rstrip()
+def render_help(command: str) -> str:
+    """Return the help text of a command, 80 columns wide and without colour."""
+    env = {"COLUMNS": "82", "NO_COLOR": "1", "TERM": "dumb"}  # the help keeps a margin of two columns
+    return CliRunner(env=env).invoke(app, [*command.split(), "--help"], prog_name="recollect").stdout.rstrip()
 
 
-def generated(page: str) -> str:
-    """The page with every help text as it is today."""
+def replace_help(page: str) -> str:
+    """Return the page with every help text as the command prints it now."""
 
-    def block(match: re.Match[str]) -> str:
+    def render_block(match: re.Match[str]) -> str:
         command = match["command"]
-        return f"<!-- help{command} -->\n```text\n{help_of(command)}\n```\n<!-- end -->"
+        return f"<!-- help{command} -->\n```text\n{render_help(command)}\n```\n<!-- end -->"
 
-    return BLOCK.sub(block, page)
+    return HELP_BLOCK.sub(render_block, page)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(generated(PAGE.read_text("utf-8")), "utf-8")
+    PAGE.write_text(replace_help(PAGE.read_text("utf-8")), "utf-8")
