@@ -5,8 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help serve demo test lint fast coverage kill alone test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-context bench-server bench-lexical bench-archive bench-topics docs clean
+.PHONY: help serve demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+        bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -25,8 +25,9 @@ help:
 	@echo "make bench-speed    what recall and indexing cost, beside their bare parts (minutes)"
 	@echo "make bench-context  prompts a second, beside what the embedder alone does (minutes)"
 	@echo "make bench-server   what the server bears: prompts, messages, open streams (minutes)"
+	@echo "make bench-limits   what a megabyte of hostile text costs, beside one pass over it"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
-	@echo "make docs       write the generated parts of the docs anew"
+	@echo "make docs       write the generated pages anew and build the documentation into build/docs"
 	@echo "make clean      remove the environment and everything built"
 
 # The environment is made once and again only when the requirements change.
@@ -46,11 +47,10 @@ demo: $(VENV)/ready
 	@mkdir -p build
 	@$(BIN)/recollect demo --db build/demo.db
 
-# All but what measures time runs together: tests that wait for disks and processes leave room for those that compute.
+# Everything runs together: tests that wait for disks and processes leave room for those that compute.
 test: lint $(VENV)/ready
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them; killing processes, filling disks, cutting the power …"
-	@$(PYTEST) -m "not alone" -n 4 --dist worksteal
-	@$(MAKE) --no-print-directory alone
+	@$(PYTEST) -n 4 --dist worksteal
 
 coverage: COVERAGE = --cov --cov-report=term:skip-covered
 coverage: fast
@@ -61,20 +61,14 @@ lint: $(VENV)/ready
 
 fast: $(VENV)/ready
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them …"
-	@$(PYTEST) -m "not kill and not alone" -n 3 --dist worksteal $(COVERAGE)
+	@$(PYTEST) -m "not kill" -n 3 --dist worksteal $(COVERAGE)
 
 kill: $(VENV)/ready
 	@echo "Killing processes at random points, filling disks, cutting the power …"
-	@$(PYTEST) -m "kill and not alone" -n 3 --dist worksteal
-	@$(MAKE) --no-print-directory alone
-
-alone: $(VENV)/ready
-	@echo "Measuring what must be quick …"
-	@$(PYTEST) -m alone
+	@$(PYTEST) -m kill -n 3 --dist worksteal
 
 test-long: $(VENV)/ready
-	@$(PYTEST) --long -m "not alone" -n 2 --dist worksteal
-	@$(PYTEST) --long -m alone
+	@$(PYTEST) --long -n 2 --dist worksteal
 
 bench: $(VENV)/ready
 	@$(BIN)/python -m bench.log
@@ -114,11 +108,21 @@ bench-context: $(VENV)/ready
 bench-server: $(VENV)/ready
 	@$(BIN)/python -m bench.server --data $(DATA) $(ARGS)
 
+bench-limits: $(VENV)/ready
+	@$(BIN)/python -m bench.limits $(ARGS)
+
 bench-lexical: $(VENV)/ready
 	@$(BIN)/python -m bench.lexical --data $(DATA) $(ARGS)
 
-docs: $(VENV)/ready
+# Sphinx is installed for this alone; what the tests check of the docs needs none.
+$(VENV)/docs: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs
 	@$(BIN)/python docs/generate_cli.py
+	@$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	@echo "The documentation is in build/docs/index.html"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,4 +1,4 @@
-"""An embedder that remembers between runs what it embedded. For benches of quality, where time does not count."""
+"""An embedder that keeps vectors from one run to the next, for benches of quality, where time does not count."""
 
 from __future__ import annotations
 
@@ -15,38 +15,43 @@ Floats = NDArray[np.float32]
 
 
 class CachedEmbedder(MiniLM):
-    """The built-in embedder, under its own name. Vectors are kept by that name and a hash of the text."""
+    """The built-in embedder with a file of vectors, by the embedder's name and a hash of the text."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__()
-        self._own = MiniLM()
+        self._embedder = MiniLM()
         self._path = path
-        self._known: dict[bytes, Floats] = {}
-        self._saved = 0
+        self._vectors: dict[bytes, Floats] = {}
+        self._saved_count = 0
         if path is not None and path.exists():
             with np.load(path) as stored:
                 rows = zip(stored["keys"], stored["vectors"], strict=True)
-                self._known = {key.tobytes(): vector for key, vector in rows}
-            self._saved = len(self._known)
+                self._vectors = {key.tobytes(): vector for key, vector in rows}
+            self._saved_count = len(self._vectors)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        found: list[list[float]] = self.encode(texts).tolist()
-        return found
+        """Return one vector for each text."""
+        vectors: list[list[float]] = self.encode(texts).tolist()
+        return vectors
 
-    def encode(self, texts: Sequence[str], check: Callable[[], None] | None = None, *, alone: bool = False) -> Floats:
+    def encode(
+        self, texts: Sequence[str], check: Callable[[], None] | None = None, *, single_thread: bool = False
+    ) -> Floats:
+        """Return one row for each text; embed only texts that the file does not hold."""
         keys = [blake2b(f"{self.name}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._vectors}
         if new:
-            self._known.update(zip(new, self._own.encode(list(new.values()), check, alone=alone), strict=True))
-        return np.stack([self._known[key] for key in keys]) if keys else np.empty((0, self.dimensions), np.float32)
+            vectors = self._embedder.encode(list(new.values()), check, single_thread=single_thread)
+            self._vectors.update(zip(new, vectors, strict=True))
+        return np.stack([self._vectors[key] for key in keys]) if keys else np.empty((0, self.dimensions), np.float32)
 
     def save(self) -> None:
-        """To the file, if there is anything new; whole or not at all."""
-        if self._path is None or len(self._known) == self._saved:
+        """Write the file if there are new vectors. It is replaced as a whole."""
+        if self._path is None or len(self._vectors) == self._saved_count:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        keys = np.frombuffer(b"".join(self._known), np.uint8).reshape(-1, 16)
+        keys = np.frombuffer(b"".join(self._vectors), np.uint8).reshape(-1, 16)
         partial = self._path.with_suffix(".part.npz")
-        np.savez(partial, keys=keys, vectors=np.stack(list(self._known.values())))
+        np.savez(partial, keys=keys, vectors=np.stack(list(self._vectors.values())))
         partial.replace(self._path)
-        self._saved = len(self._known)
+        self._saved_count = len(self._vectors)

@@ -1,4 +1,4 @@
-"""How many prompts a second a process makes, beside how many questions its embedder alone embeds on the same cores.
+"""Measures prompts a second of one process, beside the questions a second that its embedder alone embeds.
 
     python -m bench.context [--small] [--messages 50000] [--questions 100] [--rounds 3] [--budget 3000]
                             [--data PATH] [--store FILE]
@@ -25,9 +25,8 @@ from typing import Any, Final
 from rich.console import Console
 
 from bench import data
-from bench.log import percentile
-from bench.measuring import Report, resident
-from bench.stores import BEGIN, SITTING, MixedEmbedder
+from bench.measures import Report, percentile, resident_mb
+from bench.stores import FIRST_MESSAGE_AT, MESSAGES_PER_DAY, MixedEmbedder
 from recollect import AsyncMemory
 from recollect.core.models import Principal
 from recollect.providers.minilm import MiniLM
@@ -42,7 +41,7 @@ BAR, GOAL = 0.5, 0.8
 
 @dataclass(slots=True)
 class Spent:
-    """What calls took: each by itself, all together, and of all processors."""
+    """Seconds that calls took: each by itself, all together, and of processor time."""
 
     each: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -68,7 +67,7 @@ class Spent:
 
 async def fill(path: Path, texts: data.Texts, messages: int) -> None:
     """All derived rows are made; vectors are mixtures of real ones."""
-    async with AsyncMemory(path, worker=False, embedder=MixedEmbedder.of(texts)) as memory:
+    async with AsyncMemory(path, worker=False, embedder=MixedEmbedder.from_texts(texts)) as memory:
         for person in range(PEOPLE):
             own = memory.of(Principal(f"person-{person}"))
             for talk in range(TALKS):
@@ -83,7 +82,9 @@ def talked(texts: data.Texts, count: int) -> list[dict[str, str]]:
         {
             "role": ("user", "assistant")[place % 2],
             "content": texts.text(LENGTHS[place % 2]),
-            "at": (BEGIN + timedelta(days=place // SITTING, minutes=place % SITTING)).isoformat(),
+            "at": (
+                FIRST_MESSAGE_AT + timedelta(days=place // MESSAGES_PER_DAY, minutes=place % MESSAGES_PER_DAY)
+            ).isoformat(),
         }
         for place in range(count)
     ]
@@ -160,7 +161,7 @@ def report(console: Console, found: dict[str, Spent], stages: Any, given: argpar
         table.add(name, *spent.cells(), f"{spent.rate / best:.0%}", f"{least / spent.busy:.0%}", **bar)
     table.show(console)
     told = ", ".join(f"{name} {ms['p50']:.1f}" for name, ms in stages.items())
-    console.print(f"[dim]by stage, all runs, p50 ms: {told}; {resident():.0f} MB[/]")
+    console.print(f"[dim]by stage, all runs, p50 ms: {told}; {resident_mb():.0f} MB[/]")
     return table.missed
 
 
@@ -171,7 +172,7 @@ def options() -> argparse.Namespace:
     reader.add_argument("--questions", type=int, default=100, help="in each round, of each line")
     reader.add_argument("--rounds", type=int, help="(3)")
     reader.add_argument("--budget", type=int, default=3000, help="tokens of a prompt")
-    reader.add_argument("--data", type=Path, default=data.DEFAULT, help="folder of the data (../shared/bench)")
+    reader.add_argument("--data", type=Path, default=data.DEFAULT_FOLDER, help="folder of the data (../shared/bench)")
     reader.add_argument("--store", type=Path, help="a database to keep; made if it is not there")
     given = reader.parse_args()
     given.messages = given.messages or (5000 if given.small else 50_000)

@@ -1,9 +1,9 @@
-"""What the log costs: add() against a bare commit on the same disk, throughput, bytes.
+"""Measures the log: add() beside a bare commit on the same disk, throughput, bytes.
 
     python -m bench.log [--adds 1000] [--folder DIR] [--data FILE.json.gz]
 
-Bare and ours take turns, so that both see the same noise. `--data` takes real conversations in the format of the
-shared bench data; without it, text is generated.
+Bare commits and adds take turns, so that both see the same noise. `--data` takes real conversations in the format of
+the shared bench data; without it, text is generated.
 """
 
 from __future__ import annotations
@@ -14,43 +14,35 @@ import json
 import random
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
 import apsw
 
+from bench.measures import percentile, time_call
 from recollect import Memory
 
 
 def generated_texts(seed: int = 7) -> Iterator[str]:
-    """Chat-like text: about 25 words, common words common and rare words rare."""
-    chance = random.Random(seed)
-    words = ["".join(chance.choices("etaoinshrdlucmfwypvbgkjqxz", k=chance.randint(2, 9))) for _ in range(20_000)]
+    """Yield chat-like texts of about 25 words. Words are as common and as rare as in real text (Zipf's law)."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(20_000)]
     weights = [1 / (rank + 2) for rank in range(len(words))]
     while True:
-        yield " ".join(chance.choices(words, weights, k=max(3, int(chance.gauss(25, 12)))))
+        yield " ".join(rng.choices(words, weights, k=max(3, int(rng.gauss(25, 12)))))
 
 
 def real_texts(path: Path) -> Iterator[str]:
+    """Yield the messages of a file of conversations, again and again."""
     with gzip.open(path) as stream:
         conversations = json.load(stream)["conversations"]
-    return cycle([m["content"] for c in conversations for m in c["messages"]])
+    return cycle([message["content"] for conversation in conversations for message in conversation["messages"]])
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def bare_connection(path: Path) -> apsw.Connection:
+def open_bare_database(path: Path) -> apsw.Connection:
+    """Open an SQLite database with one plain table, as safe against power loss as ours."""
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -58,8 +50,9 @@ def bare_connection(path: Path) -> apsw.Connection:
     return connection
 
 
-def latency(folder: Path, texts: Iterator[str], count: int) -> None:
-    bare = bare_connection(folder / "bare.db")
+def measure_latency(folder: Path, texts: Iterator[str], count: int) -> None:
+    """Print the latency of single adds beside that of bare commits."""
+    bare = open_bare_database(folder / "bare.db")
 
     def commit(text: str) -> None:
         bare.execute("BEGIN IMMEDIATE")
@@ -71,33 +64,38 @@ def latency(folder: Path, texts: Iterator[str], count: int) -> None:
     with Memory(folder / "ours.db", worker=False) as memory:
         memory.add("warm", "user", "up")
         for text in islice(texts, count):
-            theirs.append(timed(partial(commit, text)))
-            ours.append(timed(partial(memory.add, "chat", "user", text)))
+            theirs.append(time_call(partial(commit, text)))
+            ours.append(time_call(partial(memory.add, "chat", "user", text)))
     bare.close()
     print(f"{'one by one':<28}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}")
     for name, values in (("bare INSERT … COMMIT", theirs), ("add()", ours)):
-        shown = "".join(f"{percentile(values, share) * 1000:9.2f}" for share in (0.5, 0.95, 0.99))
-        print(f"{name:<28}{shown}")
-    ratios = "".join(f"{percentile(ours, s) / percentile(theirs, s):8.2f}×" for s in (0.5, 0.95, 0.99))
+        cells = "".join(f"{percentile(values, share) * 1000:9.2f}" for share in (0.5, 0.95, 0.99))
+        print(f"{name:<28}{cells}")
+    ratios = "".join(f"{percentile(ours, share) / percentile(theirs, share):8.2f}×" for share in (0.5, 0.95, 0.99))
     print(f"{'ratio (bar: ≤ 3× at p95)':<28}{ratios}\n")
 
 
-def threads(folder: Path, texts: Iterator[str], rounds: int = 3) -> None:
+def measure_threads(folder: Path, texts: Iterator[str], rounds: int = 3) -> None:
+    """Print how many adds a second one thread makes, and 32 threads that share commits."""
     print(f"{'group commit':<28}{'1 thread':>12}{'32 threads':>12}{'ratio (bar: ≥ 4×)':>20}")
     with Memory(folder / "threads.db", worker=False) as memory:
         for number in range(rounds):
-            alone = rate(memory, list(islice(texts, 400)), 1)
-            together = rate(memory, list(islice(texts, 6400)), 32)
+            alone = adds_per_second(memory, list(islice(texts, 400)), 1)
+            together = adds_per_second(memory, list(islice(texts, 6400)), 32)
             print(f"{f'round {number + 1}':<28}{alone:10.0f}/s{together:10.0f}/s{together / alone:19.1f}×")
     print()
 
 
-def rate(memory: Memory, texts: list[str], count: int) -> float:
-    def work(part: list[str], place: int) -> None:
-        for text in part:
-            memory.add(f"chat-{place % 8}", "user", text)
+def adds_per_second(memory: Memory, texts: list[str], thread_count: int) -> float:
+    """Add the texts from so many threads and return the adds per second."""
 
-    workers = [threading.Thread(target=work, args=(texts[place::count], place)) for place in range(count)]
+    def work(part: list[str], number: int) -> None:
+        for text in part:
+            memory.add(f"chat-{number % 8}", "user", text)
+
+    workers = [
+        threading.Thread(target=work, args=(texts[number::thread_count], number)) for number in range(thread_count)
+    ]
 
     def run() -> None:
         for worker in workers:
@@ -105,10 +103,11 @@ def rate(memory: Memory, texts: list[str], count: int) -> float:
         for worker in workers:
             worker.join()
 
-    return len(texts) / timed(run)
+    return len(texts) / time_call(run)
 
 
-def bulk(folder: Path, texts: Iterator[str], count: int) -> None:
+def measure_bulk(folder: Path, texts: Iterator[str], count: int) -> None:
+    """Print the speed of adds in bulk, derived work and imports, and the bytes of the database."""
     sample = list(islice(texts, count))
     raw = sum(len(text.encode()) for text in sample)
     with Memory(folder / "bulk.db", worker=False) as memory:
@@ -119,24 +118,25 @@ def bulk(folder: Path, texts: Iterator[str], count: int) -> None:
                 memory.add_many(f"chat-{start // 500}", part)
 
         print(f"{'in bulk':<28}{'messages/s':>12}{'of bare':>9}")
-        bare = count / timed(lambda: bare_bulk(folder / "bare-bulk.db", sample))
+        bare = count / time_call(lambda: fill_bare_database(folder / "bare-bulk.db", sample))
         print(f"{'bare INSERT, 500 a commit':<28}{bare:12.0f}{1:8.2f}×")
-        many = count / timed(fill)
+        many = count / time_call(fill)
         print(f"{'add_many, 500 a call':<28}{many:12.0f}{many / bare:8.2f}×")
-        derived = count / timed(memory.drain)
+        derived = count / time_call(memory.drain)
         print(f"{'derived work (tokens)':<28}{derived:12.0f}{derived / bare:8.2f}×")
         memory.export(folder / "all.ndjson")
         size = memory.stats()["bytes"]
     with Memory(folder / "imported.db", worker=False) as memory:
-        speed = count / timed(lambda: memory.import_file(folder / "all.ndjson"))
+        speed = count / time_call(lambda: memory.import_file(folder / "all.ndjson"))
         print(f"{'import of our own export':<28}{speed:12.0f}{speed / bare:8.2f}×\n")
     print(f"{'bytes per message':<28}{'bytes':>12}{'of text':>9}")
-    for name, value in (("raw text", raw), ("database", size), *parts(folder / "bulk.db")):
+    for name, value in (("raw text", raw), ("database", size), *largest_tables(folder / "bulk.db")):
         print(f"{name:<28}{value / count:12.0f}{value / raw:8.2f}×")
 
 
-def bare_bulk(path: Path, sample: list[str]) -> None:
-    connection = bare_connection(path)
+def fill_bare_database(path: Path, sample: list[str]) -> None:
+    """Insert the texts into a plain table, 500 in each commit."""
+    connection = open_bare_database(path)
     for start in range(0, len(sample), 500):
         connection.execute("BEGIN IMMEDIATE")
         rows = [(text,) for text in sample[start : start + 500]]
@@ -145,8 +145,8 @@ def bare_bulk(path: Path, sample: list[str]) -> None:
     connection.close()
 
 
-def parts(path: Path) -> list[tuple[str, int]]:
-    """Where the bytes are, by table and index."""
+def largest_tables(path: Path) -> list[tuple[str, int]]:
+    """Return the six largest tables and indexes with their bytes."""
     connection = apsw.Connection(str(path))
     sizes: dict[str, int] = {}
     for name, size in connection.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name"):
@@ -159,17 +159,18 @@ def parts(path: Path) -> list[tuple[str, int]]:
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("--adds", type=int, default=1000)
-    reader.add_argument("--bulk", type=int, default=20_000)
-    reader.add_argument("--folder", help="where to write: the disk that is measured")
-    reader.add_argument("--data", type=Path, help="real conversations, *.json.gz")
-    options = reader.parse_args()
+    """Run all measurements and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--adds", type=int, default=1000)
+    parser.add_argument("--bulk", type=int, default=20_000)
+    parser.add_argument("--folder", help="where to write: the disk that is measured")
+    parser.add_argument("--data", type=Path, help="real conversations, *.json.gz")
+    options = parser.parse_args()
     texts = real_texts(options.data) if options.data else generated_texts()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        latency(Path(folder), texts, options.adds)
-        threads(Path(folder), texts)
-        bulk(Path(folder), texts, options.bulk)
+        measure_latency(Path(folder), texts, options.adds)
+        measure_threads(Path(folder), texts)
+        measure_bulk(Path(folder), texts, options.bulk)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a prompt costs and keeps at each budget, and what is left in the brief alone, on the public sets.
+"""Measures what a prompt costs and keeps at each budget, and what the brief alone keeps, on the public sets.
 
     python -m bench.prompts [--data PATH] [--sets locomo lme_pool beam_100k] [--conversations N] [--plot FILE.svg]
 
@@ -24,15 +24,15 @@ from rich.table import Table
 from bench import data, summaries
 from bench.adapter import Adapter
 from bench.cache import CachedEmbedder
-from bench.chart import lines
-from bench.figures import Figures, mean, of_prompt, plain, telling
+from bench.chart import line_chart
+from bench.figures import Figures, content_words, mean, normalise, score_prompt
 from bench.recall import CACHE, shown
 from recollect import Brief, Memory
 from recollect.core.compression import ledger
 from recollect.core.compression.narrative import Length
-from recollect.core.models import Message
-from recollect.core.turns import turns_of
-from recollect.providers.tokenizer import count_tokens
+from recollect.core.message import Message
+from recollect.core.turns import split_into_turns
+from recollect.providers.token_counts import count_tokens
 from recollect.recall.prompt import ledger as important
 
 BUDGETS: Final = (500, 1000, 2000, 3000)
@@ -61,7 +61,7 @@ def evaluate(
         texts = {message["id"]: message["content"] for message in conversation.messages}
         whole = sum(int(count_tokens(text)) for text in texts.values())
         outcome.history.append(whole)
-        questions = [one for one in conversation.questions if one.category not in data.APART]
+        questions = [one for one in conversation.questions if one.category not in data.EXCLUDED_CATEGORIES]
         for question in questions if prompts else ():
             outcome.prompts.append(prompt_figures(adapter.memory, conversation.id, question, texts, whole))
         if survival:
@@ -77,7 +77,7 @@ def prompt_figures(
     evidence = [texts[one] for one in question.evidence]
     for budget in BUDGETS:
         made = memory.context(conversation, question.text, budget=budget)
-        found |= of_prompt(made.text, evidence, question.answer, budget, made.tokens)
+        found |= score_prompt(made.text, evidence, question.answer, budget, made.tokens)
         found[f"tokens@{budget}"] = made.tokens
         found[f"saved@{budget}"] = 1 - made.tokens / whole if whole else 0.0
         for part in made.explain["parts"]:
@@ -99,7 +99,7 @@ def note_survival(
     if brief is None:
         return
     messages = memory.history(conversation)
-    tail = "\n".join(message.content for turn in turns_of(messages)[-TURNS:] for message in turn)
+    tail = "\n".join(message.content for turn in split_into_turns(messages)[-TURNS:] for message in turn)
     text = whole_brief(brief)
     length = int(count_tokens(text))
     outcome.brief_tokens.append(length)
@@ -117,18 +117,18 @@ def whole_brief(brief: Brief) -> str:
         lines.setdefault(statement.sources[0], []).append(statement.text)
     for entry in brief.entries:
         if entry.holds and entry.kind != ledger.ENTITY:
-            lines.setdefault(entry.sources[0], []).append(important.told(entry, "", "UTC"))
+            lines.setdefault(entry.sources[0], []).append(important.render_for_prompt(entry, "", "UTC"))
     return "\n".join(" ".join(dict.fromkeys(texts)) for texts in lines.values())
 
 
 def baselines(messages: Sequence[Message], tokens: int) -> dict[str, str]:
-    """The same history, shortened to the same number of tokens by others."""
+    """Return the history shortened to so many tokens by other methods, by their names."""
     told = [f"{message.name or message.role}: {' '.join(message.content.split())}" for message in messages]
     found = {"lead": within(told, tokens), "newest": within(told[::-1], tokens)}
     case = summaries.Case([replace(one, name=one.name or one.role, content=one.content[:LINE]) for one in messages])
     length = Length(0, tokens, lambda text: int(count_tokens(text)))
     for name in ("TextRank", "LexRank", "LSA"):
-        found[name] = summaries.sumy(name, "\n")(case, length)
+        found[name] = summaries.load_sumy(name, "\n")(case, length)
     return found
 
 
@@ -146,13 +146,13 @@ def within(texts: Sequence[str], tokens: int) -> str:
 
 def survives(text: str, question: data.Question, texts: Mapping[str, str]) -> Figures:
     """Whether a question can still be answered: all its evidence stands there, or its answer; and what of its words."""
-    lines = [telling(line) for line in text.split("\n")]
+    lines = [content_words(line) for line in text.split("\n")]
     evidence = [texts[one] for one in question.evidence]
-    needed = telling(question.answer) & set().union(*map(telling, evidence)) if evidence else set()
-    answer = plain(question.answer)
+    needed = content_words(question.answer) & set().union(*map(content_words, evidence)) if evidence else set()
+    answer = normalise(question.answer)
     found = {
-        "evidence": float(bool(evidence) and all(is_told(telling(one), lines) for one in evidence)),
-        "answer": float(bool(answer) and f" {answer} " in f" {plain(text)} "),
+        "evidence": float(bool(evidence) and all(is_told(content_words(one), lines) for one in evidence)),
+        "answer": float(bool(answer) and f" {answer} " in f" {normalise(text)} "),
     }
     found["survives"] = max(found.values())
     if needed:
@@ -209,12 +209,12 @@ def plot(outcomes: Mapping[str, Outcome]) -> str:
         NAMES.get(name, name): [(budget, mean(outcome.prompts, f"ctx_kept@{budget}")) for budget in BUDGETS]
         for name, outcome in outcomes.items()
     }
-    return lines("Evidence kept in the prompt", series, along="budget, tokens", least=0.7)
+    return line_chart("Evidence kept in the prompt", series, x_label="budget, tokens", lowest=0.7)
 
 
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("--data", type=Path, default=data.DEFAULT)
+    reader.add_argument("--data", type=Path, default=data.DEFAULT_FOLDER)
     reader.add_argument("--sets", nargs="+", default=list(data.SETS), metavar="SET")
     reader.add_argument("--conversations", type=int, help="only so many of each set, for a quick look")
     reader.add_argument("--plot", type=Path, help="draw the evidence kept by budget (SVG)")
@@ -226,7 +226,7 @@ def main() -> int:
     embedder, outcomes = CachedEmbedder(given.cache), {}
     for name in given.sets:
         start = time.perf_counter()
-        conversations = data.load(given.data, name, most=given.conversations)
+        conversations = data.load(given.data, name, max_conversations=given.conversations)
         survival = not given.no_survival and name != "beam_100k"
         outcomes[name] = evaluate(conversations, embedder, prompts=not given.no_prompts, survival=survival)
         embedder.save()

@@ -1,4 +1,4 @@
-"""How well recall finds, and how much of the evidence reaches the prompt, beside simpler ways to do it.
+"""Measures how well recall finds, and how much of the evidence reaches the prompt, beside simpler methods.
 
     python -m bench.recall [--data PATH] [--sets locomo lme_pool beam_100k] [--methods ours fts5 dense rrf formula]
                            [--json FILE] [--plot FILE.svg] [--evidence FILE.json] [--baseline FILE.json] [--cache FILE]
@@ -29,8 +29,8 @@ from bench.adapter import Adapter
 from bench.baselines import Baselines
 from bench.cache import CachedEmbedder
 from bench.chart import grouped_bars
-from bench.figures import BUDGETS, DEPTH, Figures, error, mean, of_prompt, of_ranking
-from recollect.providers.tokenizer import count_tokens
+from bench.figures import BUDGETS, RANKING_DEPTH, Figures, mean, score_prompt, score_ranking, standard_error
+from recollect.providers.token_counts import count_tokens
 
 CACHE: Final = Path("build/bench_vectors.npz")
 METHODS: Final = {
@@ -65,8 +65,13 @@ class Outcome:
     rows: dict[str, dict[str, Rows]] = field(default_factory=dict)
 
     def overall(self, method: str) -> Rows:
-        """Of the questions that count."""
-        return [row for category, rows in self.rows[method].items() if category not in data.APART for row in rows]
+        """Return the figures of the questions that count."""
+        return [
+            row
+            for category, rows in self.rows[method].items()
+            if category not in data.EXCLUDED_CATEGORIES
+            for row in rows
+        ]
 
     @property
     def questions(self) -> int:
@@ -93,20 +98,20 @@ def packed(ranked: Sequence[str], texts: Mapping[str, str], query: str, budget: 
 def prompt_figures(
     bare: str, prompt: str, used: int, budget: int, question: data.Question, texts: Mapping[str, str]
 ) -> Figures:
-    """Of the whole prompt, and of what was kept apart from the question's own words."""
+    """Return the figures of the whole prompt, and of what it keeps without the question's own words."""
     evidence = [texts[one] for one in question.evidence]
-    found = of_prompt(prompt, evidence, question.answer, budget, max(used, tokens(prompt)))
+    found = score_prompt(prompt, evidence, question.answer, budget, max(used, tokens(prompt)))
     name = f"ctx_kept@{budget}"
     if name in found:
-        found[f"kept_bare@{budget}"] = of_prompt(bare, evidence, question.answer, budget, 0)[name]
+        found[f"kept_bare@{budget}"] = score_prompt(bare, evidence, question.answer, budget, 0)[name]
     return found
 
 
 def ours(
     adapter: Adapter, conversation: data.Conversation, question: data.Question, texts: Mapping[str, str]
 ) -> Figures:
-    ranked = [one for one in adapter.search(conversation.id, question.text, DEPTH) if one in texts]
-    found = of_ranking(ranked, question.evidence)
+    ranked = [one for one in adapter.search(conversation.id, question.text, RANKING_DEPTH) if one in texts]
+    found = score_ranking(ranked, question.evidence)
     for budget in BUDGETS:
         made = adapter.memory.context(conversation.id, question.text, budget=budget)
         bare = "\n".join(str(message["content"]) for message in made.messages[:-1])
@@ -115,7 +120,7 @@ def ours(
 
 
 def theirs(ranked: Sequence[str], question: data.Question, texts: Mapping[str, str]) -> Figures:
-    found = of_ranking(ranked, question.evidence)
+    found = score_ranking(ranked, question.evidence)
     for budget in BUDGETS:
         bare = packed(ranked, texts, question.text, budget)
         found |= prompt_figures(bare, f"{bare}\n{question.text}", 0, budget, question, texts)
@@ -138,7 +143,7 @@ def evaluate(conversations: Sequence[data.Conversation], methods: Sequence[str],
                 row = ours(adapter, conversation, question, texts)
                 outcome.rows["ours"][question.category].append(row)
             if baselines is not None:
-                for name, ranked in baselines.rankings(question.text, simple, DEPTH).items():
+                for name, ranked in baselines.rankings(question.text, simple, RANKING_DEPTH).items():
                     outcome.rows[name][question.category].append(theirs(ranked, question, texts))
         tokens.cache_clear()
     if adapter is not None:
@@ -173,7 +178,7 @@ def headline(name: str, outcome: Outcome) -> Table:
             note = verdict(values[0], bars.get(metric))
             if metric in OVER:
                 note = "0 [green]✓[/]" if values[0] == 0 else "0 [red]✗[/]"
-            table.add_row(metric, *map(shown, values), shown(error(outcome.overall(first), metric)), note)
+            table.add_row(metric, *map(shown, values), shown(standard_error(outcome.overall(first), metric)), note)
         table.add_section()
     return table
 
@@ -184,10 +189,10 @@ def by_category(outcome: Outcome) -> Table:
     for column in ("category", "n", "method", *BY_CATEGORY):
         table.add_column(column, justify="left" if column in ("category", "method") else "right")
     first = next(iter(outcome.rows))
-    for category in sorted(outcome.rows[first], key=lambda one: (one in data.APART, one)):
+    for category in sorted(outcome.rows[first], key=lambda one: (one in data.EXCLUDED_CATEGORIES, one)):
         for method in outcome.rows:
             rows = outcome.rows[method][category]
-            named = f"({category})" if category in data.APART else category
+            named = f"({category})" if category in data.EXCLUDED_CATEGORIES else category
             head = (named, str(len(rows))) if method == first else ("", "")
             table.add_row(*head, METHODS[method], *(shown(mean(rows, metric)) for metric in BY_CATEGORY))
         table.add_section()
@@ -206,7 +211,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "methods": {
             method: {
                 "overall": _rounded(outcome.overall(method), metrics),
-                "errors": {metric: _kept(error(outcome.overall(method), metric)) for metric in metrics},
+                "errors": {metric: _kept(standard_error(outcome.overall(method), metric)) for metric in metrics},
                 "categories": {
                     name: _rounded(rows, metrics) | {"n": len(rows)} for name, rows in sorted(categories.items())
                 },
@@ -225,7 +230,7 @@ def _kept(value: float) -> float | None:
 
 
 def evidence(outcomes: Mapping[str, Outcome]) -> dict[str, dict[str, float]]:
-    """What the next landing is compared with: our own figures, nothing of the data."""
+    """Return our own figures, for the next run to compare with. They hold nothing of the data."""
     found = {}
     for name, outcome in outcomes.items():
         rows = outcome.overall("ours")
@@ -277,7 +282,7 @@ def write_json(path: Path, value: object) -> None:
 
 def options() -> argparse.Namespace:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("--data", type=Path, default=data.DEFAULT, help="folder of the data (../shared/bench)")
+    reader.add_argument("--data", type=Path, default=data.DEFAULT_FOLDER, help="folder of the data (../shared/bench)")
     reader.add_argument("--sets", nargs="+", default=list(data.SETS), metavar="SET")
     reader.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS), metavar="METHOD")
     reader.add_argument("--conversations", type=int, help="only so many of each set, for a quick look")
@@ -298,7 +303,7 @@ def main() -> int:
     outcomes = {}
     for name in given.sets:
         start = time.perf_counter()
-        conversations = data.load(given.data, name, audited=given.audited, most=given.conversations)
+        conversations = data.load(given.data, name, audited=given.audited, max_conversations=given.conversations)
         outcomes[name] = evaluate(conversations, methods, embedder)
         embedder.save()
         console.print(headline(name, outcomes[name]), by_category(outcomes[name]))

@@ -1,4 +1,4 @@
-"""What recall and indexing cost, beside the bare parts they are made of, measured in the same run.
+"""Measures what recall and indexing cost, beside the bare parts they are made of, in the same run.
 
     python -m bench.speed [--small] [--messages 100000] [--times 10] [--parts recall context ingest adds sizes]
                           [--data PATH] [--folder DIR]
@@ -32,14 +32,14 @@ from rich.console import Console
 from bench import data
 from bench.adapter import Adapter
 from bench.baselines import match_expression
-from bench.log import bare_connection, timed
-from bench.measuring import Report, Times, clock, in_turn, resident, table_bytes
-from bench.stores import TALK, MixedEmbedder, fill, multiply, unite
+from bench.log import open_bare_database
+from bench.measures import Report, Times, resident_mb, table_bytes, time_call, time_in_turn
+from bench.stores import CONVERSATION_MESSAGES, MixedEmbedder, copy_to_more_people, fill_store, unite_people
 from recollect import Memory
 from recollect.core.language.analyser import STOP_WORDS
 from recollect.core.models import Recalled
 from recollect.providers.minilm import MiniLM
-from recollect.recall.embedding import embedded_texts
+from recollect.recall.vector_job import embedded_texts
 
 PARTS: Final = ("recall", "context", "ingest", "adds", "sizes")
 SHORT, LONG = 120, 400  # characters of a message
@@ -88,7 +88,7 @@ class BareWords:
             "CREATE VIRTUAL TABLE words USING fts5 (scope, body, content = '', tokenize = 'porter unicode61')"
         )
         self._db.execute("BEGIN")
-        rows = [(place, f"chat{place // TALK}", text) for place, text in enumerate(texts)]
+        rows = [(place, f"chat{place // CONVERSATION_MESSAGES}", text) for place, text in enumerate(texts)]
         self._db.executemany("INSERT INTO words (rowid, scope, body) VALUES (?, ?, ?)", rows)
         self._db.execute("COMMIT")
 
@@ -112,17 +112,17 @@ def product(matrix: Floats, query: Floats) -> object:
 
 def recall(console: Console, folder: Path, texts: data.Texts, scale: Scale) -> list[str]:
     console.print(f"[dim]making a store of {scale.messages:,} messages …[/]")
-    embedder = MixedEmbedder.of(texts)
+    embedder = MixedEmbedder.from_texts(texts)
     sample = [texts.text(SHORT) for _ in range(scale.messages)]
-    names = fill(folder / "one.db", sample, embedder)
+    names = fill_store(folder / "one.db", sample, embedder)
     words = BareWords(folder / "bare.db", sample)
-    matrix = embedder.some(scale.messages)
+    matrix = embedder.mix(scale.messages)
     report = Report(
         f"recall, {scale.messages:,} messages of one person", "bare", "ours", "ours/bare", "CPU", "cold", "MB"
     )
     asked = texts.questions(4 * scale.questions + 12)
     model = MiniLM()
-    alone = in_turn(asked[: scale.questions], {"embed": lambda text: model.encode([text])})["embed"]
+    alone = time_in_turn(asked[: scale.questions], {"embed": lambda text: model.encode([text])})["embed"]
     report.add("embedding a question", str(alone))
     in_conversation(report, folder / "one.db", names, asked, scale, words, matrix)
     person = in_person(report, folder / "one.db", asked, scale, words, matrix)
@@ -154,13 +154,13 @@ def in_conversation(
     """One conversation again and again, then another one each time."""
     model = MiniLM()
     place = len(names) // 2
-    part = matrix[:TALK]
-    before = resident()
+    part = matrix[:CONVERSATION_MESSAGES]
+    before = resident_mb()
     with Memory(path, worker=False) as memory:
         ours = Asked(memory, names[place])
-        cold = clock(partial(ours, asked[-1]))
+        cold = time_call(partial(ours, asked[-1]))
         ours(asked[-2])
-        found = in_turn(
+        found = time_in_turn(
             asked[: scale.questions],
             {
                 "embed": lambda text: model.encode([text]),
@@ -172,19 +172,19 @@ def in_conversation(
         bare = found["embed"] + found["words"] + found["product"]
         within = found["ours"].ms(0.95) <= 25
         ours_cells = (*against(found["ours"], bare), found["ours"].busy)
-        report.add("in a conversation", str(bare), *ours_cells, f"{cold * 1000:.0f}", f"{resident() - before:+.0f}",
+        report.add("in a conversation", str(bare), *ours_cells, f"{cold * 1000:.0f}", f"{resident_mb() - before:+.0f}",
                    bar="p95 ≤ 25 ms", met=within)  # fmt: skip
         goal = found["embed"].ms(0.95) + 5
         report.add("  goal: embedding + 5 ms", "", f"{found['ours'].ms(0.95):.1f}",
                    bar=f"p95 ≤ {goal:.1f} ms", met=None)  # fmt: skip
-        wide = sum(size > TALK for size in ours.scopes) / len(ours.scopes)
+        wide = sum(size > CONVERSATION_MESSAGES for size in ours.scopes) / len(ours.scopes)
         report.add("  asked others too", "", f"{wide:.0%}")
         report.add("  by stage, p50", "", ours.by_stage())
     with Memory(path, worker=False) as memory:
         memory.recall(asked[-1], conversation=names[0], limit=LIMIT)
         times = Times()
         for name, question in zip(islice(names, 1, None), asked[scale.questions : 2 * scale.questions], strict=False):
-            times.seconds.append(clock(partial(memory.recall, question, conversation=name, limit=LIMIT)))
+            times.seconds.append(time_call(partial(memory.recall, question, conversation=name, limit=LIMIT)))
         report.add("  another one each time", "", str(times))
     report.section()
 
@@ -193,13 +193,13 @@ def in_person(
     report: Report, path: Path, asked: Sequence[str], scale: Scale, words: BareWords, matrix: Floats
 ) -> Asked:
     model = MiniLM()
-    before = resident()
+    before = resident_mb()
     with Memory(path, worker=False) as memory:
         ours = Asked(memory)
-        cold = clock(partial(ours, asked[-3]))
+        cold = time_call(partial(ours, asked[-3]))
         ours(asked[-4])
         ours.stages.clear()
-        found = in_turn(
+        found = time_in_turn(
             asked[: scale.questions],
             {
                 "embed": lambda text: model.encode([text]),
@@ -211,7 +211,7 @@ def in_person(
         bare = found["embed"] + found["words"] + found["product"]
         met = found["ours"].ms(0.5) <= 60 and found["ours"].ms(0.95) <= 120
         ours_cells = (*against(found["ours"], bare), found["ours"].busy)
-        report.add("over the person", str(bare), *ours_cells, f"{cold * 1000:.0f}", f"{resident() - before:+.0f}",
+        report.add("over the person", str(bare), *ours_cells, f"{cold * 1000:.0f}", f"{resident_mb() - before:+.0f}",
                    bar="p50 ≤ 60, p95 ≤ 120 ms", met=met)  # fmt: skip
         for name, label in (("embed", "embedding"), ("words", "FTS5"), ("product", "matrix product")):
             report.add(f"  bare {label}", str(found[name]))
@@ -225,26 +225,26 @@ def against(ours: Times, bare: Times) -> tuple[str, str]:
 def multiplied(
     console: Console, report: Report, folder: Path, asked: Sequence[str], scale: Scale, embedder: MixedEmbedder
 ) -> None:
-    """The same person among others, then all of them as one."""
+    """Measure one person among others, then all of them as one person."""
     console.print(f"[dim]making it {scale.times} times as large …[/]")
     shutil.copyfile(folder / "one.db", folder / "many.db")
-    multiply(folder / "many.db", scale.times, embedder)
+    copy_to_more_people(folder / "many.db", scale.times, embedder)
     with Memory(folder / "one.db", worker=False) as alone:
         kinds = ((f"that person among {scale.times}", 1.5, 2), (f"one person with {scale.times} times", 6.0, 3))
         for name, limit, part in kinds:  # other questions each time: vectors of questions are remembered
             if part == 3:
-                unite(folder / "many.db")
-            before = resident()
+                unite_people(folder / "many.db")
+            before = resident_mb()
             with Memory(folder / "many.db", worker=False) as memory:
                 calls = {"alone": Asked(alone), "here": Asked(memory)}
-                cold = clock(partial(calls["here"], asked[-5 - 2 * part]))
+                cold = time_call(partial(calls["here"], asked[-5 - 2 * part]))
                 calls["alone"](asked[-5 - 2 * part])
                 for call in calls.values():
                     call(asked[-6 - 2 * part])
-                found = in_turn(asked[part * scale.questions : (part + 1) * scale.questions], calls)
+                found = time_in_turn(asked[part * scale.questions : (part + 1) * scale.questions], calls)
                 ratios = [found["here"].ms(share) / found["alone"].ms(share) for share in (0.5, 0.95)]
                 report.add(name, str(found["alone"]), str(found["here"]), f"{ratios[0]:.2f}× / {ratios[1]:.2f}×",
-                           found["here"].busy, f"{cold * 1000:.0f}", f"{resident() - before:+.0f}",
+                           found["here"].busy, f"{cold * 1000:.0f}", f"{resident_mb() - before:+.0f}",
                            bar=f"≤ {limit:g}×", met=max(ratios) <= limit)  # fmt: skip
                 report.add("  by stage, p50", calls["alone"].by_stage(), calls["here"].by_stage())
     report.show(console)
@@ -278,10 +278,10 @@ def ingest(console: Console, folder: Path, texts: data.Texts, scale: Scale, give
             runs: list[Callable[[], object]] = [partial(model.encode, pieces), partial(memory.drain, briefs=False)]
             for which in (0, 1) if round_ % 4 < 2 else (1, 0):
                 busy = time.process_time()
-                spent[kind][which] += clock(runs[which])
+                spent[kind][which] += time_call(runs[which])
                 spent[kind][3 + which] += time.process_time() - busy
             spent[kind][2] += len(pieces)
-            folding += clock(memory.drain)
+            folding += time_call(memory.drain)
     totals = [sum(values) for values in zip(*spent.values(), strict=True)]
     for name, (bare, ours, pieces_, *cpu) in {**spent, "all": totals}.items():
         if pieces_:
@@ -306,15 +306,15 @@ def context(console: Console, texts: data.Texts, scale: Scale, given: Path) -> l
     if not texts.are_real:
         return report.missed
     for name in ("locomo", "lme_pool"):
-        one = data.load(given, name, most=1)[0]
-        adapter = Adapter(MixedEmbedder.of(texts, 50))
+        one = data.load(given, name, max_conversations=1)[0]
+        adapter = Adapter(MixedEmbedder.from_texts(texts, 50))
         adapter.add(one.id, one.messages)
         memory = adapter.memory
         questions = [question.text for question in one.questions][: scale.questions]
         calls: dict[str, Callable[[str], object]] = {"recall": partial(memory.recall, conversation=one.id)}
         calls |= {str(budget): partial(memory.context, one.id, budget=budget) for budget in BUDGETS}
-        in_turn(questions[:3], calls)  # warm
-        found = in_turn(questions, calls)
+        time_in_turn(questions[:3], calls)  # warm
+        found = time_in_turn(questions, calls)
         report.add(f"{name}, {len(one.messages)} messages", *(str(times) for times in found.values()))
         ratios = [found[str(budget)].ms(0.5) / found["recall"].ms(0.5) for budget in BUDGETS]
         report.add("  against recall, p50", "", *(f"{ratio:.1f}×" for ratio in ratios))
@@ -333,7 +333,7 @@ def real_messages(folder: Path, texts: data.Texts, count: int) -> list[dict[str,
 
 def adds(console: Console, folder: Path, texts: data.Texts, scale: Scale) -> list[str]:
     """One message after another: with nothing else to do, and while older messages are being embedded."""
-    bare = bare_connection(folder / "commit.db")
+    bare = open_bare_database(folder / "commit.db")
     report = Report("add(), one by one, ms", "bare commit", "add()", "add()/bare")
 
     def commit(text: str) -> None:
@@ -349,7 +349,7 @@ def adds(console: Console, folder: Path, texts: data.Texts, scale: Scale) -> lis
             memory.add_many("old", backlog)
             if busy:
                 wait_for_vectors(folder / f"adds-{busy}.db")
-            found = in_turn(sample, {"bare": commit, "ours": partial(memory.add, "chat", "user")})
+            found = time_in_turn(sample, {"bare": commit, "ours": partial(memory.add, "chat", "user")})
             alone = alone or found["bare"]
             ratio = found["ours"].ms(0.95) / alone.ms(0.95)
             report.add(name, str(found["bare"]), *against(found["ours"], found["bare"]),
@@ -380,11 +380,11 @@ def wait_for_vectors(path: Path, seconds: float = 30) -> None:
 def sizes(console: Console, folder: Path, texts: data.Texts, scale: Scale) -> list[str]:
     """Bytes by table, for short and for longer messages, all derived rows made."""
     report = Report("sizes", "bytes per message", "of the text")
-    embedder = MixedEmbedder.of(texts, 50)
+    embedder = MixedEmbedder.from_texts(texts, 50)
     for characters in (SHORT, LONG):
         path = folder / f"sizes-{characters}.db"
         sample = [texts.text(characters) for _ in range(max(2000, scale.messages // 10))]
-        fill(path, sample, embedder)
+        fill_store(path, sample, embedder)
         raw = sum(len(text.encode()) for text in sample)
         connection = apsw.Connection(str(path))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -413,7 +413,7 @@ def options() -> argparse.Namespace:
     reader.add_argument("--times", type=int, default=10, help="how many such people the large store has")
     reader.add_argument("--questions", type=int, help="asked of each (100)")
     reader.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
-    reader.add_argument("--data", type=Path, default=data.DEFAULT, help="folder of the data (../shared/bench)")
+    reader.add_argument("--data", type=Path, default=data.DEFAULT_FOLDER, help="folder of the data (../shared/bench)")
     reader.add_argument("--folder", help="where to write: the disk that is measured")
     return reader.parse_args()
 
@@ -430,8 +430,8 @@ def main() -> int:
     missed: list[str] = []
     with tempfile.TemporaryDirectory(dir=given.folder) as place:
         folder = Path(place)
-        loading = timed(lambda: MiniLM().encode(["up"]))
-        console.print(f"[dim]the model was loaded in {loading:.1f} s; {resident():.0f} MB; "
+        loading = time_call(lambda: MiniLM().encode(["up"]))
+        console.print(f"[dim]the model was loaded in {loading:.1f} s; {resident_mb():.0f} MB; "
                       f"texts are {'real, mixed' if texts.are_real else 'generated'}[/]\n")  # fmt: skip
         if "recall" in given.parts:
             missed += recall(console, folder, texts, scale)
@@ -443,7 +443,7 @@ def main() -> int:
             missed += adds(console, folder, texts, scale)
         if "sizes" in given.parts:
             missed += sizes(console, folder, texts, scale)
-    console.print(f"[dim]{resident():.0f} MB in memory at the end[/]")
+    console.print(f"[dim]{resident_mb():.0f} MB in memory at the end[/]")
     if missed:
         console.print(f"[red]missed:[/] {', '.join(dict.fromkeys(missed))}")
     return 0

@@ -1,4 +1,4 @@
-"""Large stores for benches of speed: real words, plausible vectors, made in a minute."""
+"""Builds large stores for benches of speed within a minute: real words, plausible vectors."""
 
 from __future__ import annotations
 
@@ -18,71 +18,79 @@ from recollect.recall.vectors import pack
 
 Floats = NDArray[np.float32]
 
-TALK: Final = 600  # messages of a conversation
-POOL: Final = 2000  # real embeddings that others are mixed from
-NOISE: Final = 0.4  # length of what is added to a mixed vector
-SITTING: Final = 20  # messages of a day
-BEGIN: Final = datetime(2000, 1, 1, 9, tzinfo=UTC)
-STRIDE: Final = 10_000_000  # between the keys of a conversation and of its copies
+CONVERSATION_MESSAGES: Final = 600
+POOL_SIZE: Final = 2000  # real embeddings that others are mixed from
+NOISE_LENGTH: Final = 0.4  # of the noise that is added to a mixed vector
+MESSAGES_PER_DAY: Final = 20
+FIRST_MESSAGE_AT: Final = datetime(2000, 1, 1, 9, tzinfo=UTC)
+KEY_STRIDE: Final = 10_000_000  # between the keys of a conversation and of its copies
 
 
 class MixedEmbedder:
-    """Vectors in no time: each a mixture of two real ones and noise. It passes for the built-in embedder."""
+    """An embedder that takes no time: a vector is a mixture of two real ones and noise, whatever the text.
+
+    It has the name of the built-in embedder.
+    """
 
     name, dimensions = MiniLM.name, MiniLM.dimensions
 
     def __init__(self, pool: Floats, seed: int = 11) -> None:
-        self._pool, self._chance = pool, np.random.default_rng(seed)
+        self._pool, self._random = pool, np.random.default_rng(seed)
 
     @classmethod
-    def of(cls, texts: Texts, size: int = POOL) -> MixedEmbedder:
+    def from_texts(cls, texts: Texts, size: int = POOL_SIZE) -> MixedEmbedder:
+        """Make an embedder whose real vectors are those of so many texts."""
         return cls(MiniLM().encode([texts.text(120) for _ in range(size)]))
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        found: list[list[float]] = self.encode(texts).tolist()
-        return found
+        """Return a mixed vector for each text."""
+        vectors: list[list[float]] = self.encode(texts).tolist()
+        return vectors
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        return self.some(len(texts))
+        """Return a mixed vector for each text, as rows."""
+        return self.mix(len(texts))
 
-    def some(self, count: int) -> Floats:
-        one, other = self._chance.integers(len(self._pool), size=(2, count))
-        share = self._chance.random((count, 1), np.float32)
-        noise = self._chance.standard_normal((count, self.dimensions), np.float32) * (NOISE / self.dimensions**0.5)
-        mixed = self._pool[one] * share + self._pool[other] * (1 - share) + noise
+    def mix(self, count: int) -> Floats:
+        """Return so many mixed vectors of length 1."""
+        first, second = self._random.integers(len(self._pool), size=(2, count))
+        share = self._random.random((count, 1), np.float32)
+        noise = self._random.standard_normal((count, self.dimensions), np.float32) * (
+            NOISE_LENGTH / self.dimensions**0.5
+        )
+        mixed = self._pool[first] * share + self._pool[second] * (1 - share) + noise
         unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
         return unit
 
     def blobs(self, count: int) -> list[bytes]:
-        """Vectors as they are stored, for so many messages of one passage."""
+        """Return vectors as they are stored, for so many messages of one passage each."""
         width = self.dimensions + 4
-        packed = pack(self.some(count))
-        return [packed[place * width : (place + 1) * width] for place in range(count)]
+        packed = pack(self.mix(count))
+        return [packed[index * width : (index + 1) * width] for index in range(count)]
 
 
-def fill(path: Path, texts: Sequence[str], embedder: MixedEmbedder, talk: int = TALK) -> list[str]:
-    """A store of one person with all derived rows, through the public API. Returns the conversations' names."""
+def fill_store(path: Path, texts: Sequence[str], embedder: MixedEmbedder) -> list[str]:
+    """Fill a store of one person, with all derived rows, through the public API. Return the conversations' names."""
     names = []
     with Memory(path, worker=False, embedder=embedder) as memory:
-        for start in range(0, len(texts), talk):
-            names.append(f"chat-{start // talk}")
-            memory.add_many(
-                names[-1], [_message(start + i, text) for i, text in enumerate(texts[start : start + talk])]
-            )
+        for start in range(0, len(texts), CONVERSATION_MESSAGES):
+            names.append(f"chat-{start // CONVERSATION_MESSAGES}")
+            part = texts[start : start + CONVERSATION_MESSAGES]
+            memory.add_many(names[-1], [_message(start + index, text) for index, text in enumerate(part)])
         done = memory.drain()
         if not done.complete:
             raise RuntimeError(f"not everything could be indexed: {done.failed}")
     return names
 
 
-def _message(place: int, text: str) -> dict[str, str]:
-    """Two take turns, ten turns a day."""
-    at = BEGIN + timedelta(days=place // SITTING, minutes=place % SITTING)
-    return {"role": ("user", "assistant")[place % 2], "content": text, "at": at.isoformat()}
+def _message(number: int, text: str) -> dict[str, str]:
+    """Return a message: user and assistant take turns, ten turns a day."""
+    at = FIRST_MESSAGE_AT + timedelta(days=number // MESSAGES_PER_DAY, minutes=number % MESSAGES_PER_DAY)
+    return {"role": ("user", "assistant")[number % 2], "content": text, "at": at.isoformat()}
 
 
-def multiply(path: Path, times: int, embedder: MixedEmbedder) -> None:
-    """Give the same messages to more people, with vectors of their own: `times` as many messages as before."""
+def copy_to_more_people(path: Path, times: int, embedder: MixedEmbedder) -> None:
+    """Copy all messages to more people, with vectors of their own: `times` as many messages as before."""
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA synchronous = OFF")
     keys = [row[0] for row in connection.execute("SELECT key FROM conversations ORDER BY key")]
@@ -99,32 +107,33 @@ def multiply(path: Path, times: int, embedder: MixedEmbedder) -> None:
 
 def _copy_rows(connection: apsw.Connection, table: str, copy: int) -> None:
     columns = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
-    step = copy * STRIDE
+    step = copy * KEY_STRIDE
     changed = {name: f"{name} + {step}" for name in ("key", "conversation_key", "message_key", "block_key")}
     changed["active_topic"] = "NULL"  # topics are not copied
     changed |= {"person": f"'person-{copy}'"} | ({"name": f"name || '-{copy}'"} if table == "conversations" else {})
     values = ", ".join(changed.get(name, name) for name in columns)
-    mark = next(name for name in ("key", "conversation_key", "message_key") if name in columns)
+    key_column = next(name for name in ("key", "conversation_key", "message_key") if name in columns)
     connection.execute(
         f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {table} "  # noqa: S608 - our own names
-        f"WHERE {mark} < {STRIDE} ORDER BY {mark}"
+        f"WHERE {key_column} < {KEY_STRIDE} ORDER BY {key_column}"
     )
 
 
 def _copy_vectors(connection: apsw.Connection, key: int, copy: int, embedder: MixedEmbedder) -> None:
-    known = connection.execute("SELECT seq, embedder_key FROM vectors WHERE conversation_key = ? ORDER BY seq", (key,))
-    places = list(known)
+    stored = list(
+        connection.execute("SELECT seq, embedder_key FROM vectors WHERE conversation_key = ? ORDER BY seq", (key,))
+    )
     rows = [
-        (key + copy * STRIDE, seq, by, blob)
-        for (seq, by), blob in zip(places, embedder.blobs(len(places)), strict=True)
+        (key + copy * KEY_STRIDE, seq, embedder_key, blob)
+        for (seq, embedder_key), blob in zip(stored, embedder.blobs(len(stored)), strict=True)
     ]
     connection.executemany(
         "INSERT INTO vectors (conversation_key, seq, embedder_key, vectors) VALUES (?, ?, ?, ?)", rows
     )
 
 
-def unite(path: Path) -> None:
-    """All people of a multiplied store become one."""
+def unite_people(path: Path) -> None:
+    """Give the conversations of all people to one person."""
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE conversations SET person = 'local'")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

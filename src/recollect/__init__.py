@@ -1,5 +1,7 @@
 """Recollect: a lossless memory for LLM chat applications."""
 
+from typing import TYPE_CHECKING
+
 from recollect.core.compression.brief import Brief
 from recollect.core.errors import (
     Conflict,
@@ -10,6 +12,7 @@ from recollect.core.errors import (
     RecollectError,
     StoreUnavailable,
 )
+from recollect.core.message import Message
 from recollect.core.models import (
     AuditEntry,
     Context,
@@ -17,7 +20,6 @@ from recollect.core.models import (
     Done,
     Hit,
     Imported,
-    Message,
     Principal,
     Recalled,
     Receipt,
@@ -25,7 +27,7 @@ from recollect.core.models import (
 )
 from recollect.core.profile import Profile
 from recollect.memory import AsyncMemory
-from recollect.providers.tokenizer import count_tokens, count_tokens_for_messages
+from recollect.providers.token_counts import count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
 from recollect.sync import Memory
 
@@ -56,3 +58,16 @@ __all__ = [
     "count_tokens",
     "count_tokens_for_messages",
 ]
+
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> str:
+        """Return `__version__`, read from the installed metadata when it is first asked for."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        globals()[name] = version("recollect")
+        return globals()[name]

@@ -1,4 +1,4 @@
-"""Deterministic stand-ins for what lives outside: clock, model, embedder. For our tests and for yours."""
+"""Deterministic stand-ins for the clock, the model and the embedder. For our tests and for yours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class FakeClock:
-    """A clock that moves only when told to."""
+    """A clock that stands still until `advance` is called."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         if start.tzinfo is None:
@@ -19,16 +19,18 @@ class FakeClock:
         self._now = start
 
     def now(self) -> datetime:
+        """Return the current moment of this clock."""
         return self._now
 
     def advance(self, step: timedelta) -> datetime:
+        """Move the clock by `step` and return the new moment."""
         self._now += step
         return self._now
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """What a fake model was asked."""
+    """The arguments of one call of a fake model."""
 
     messages: tuple[Mapping[str, Any], ...]
     schema: Mapping[str, Any] | None
@@ -39,9 +41,9 @@ Reply = str | Exception
 
 
 class FakeModel:
-    """Answers from a list, or by a function of the call; exceptions in it are raised. Remembers `calls`.
+    """A model that replies from a list, or by a function of the call. It keeps its `calls`.
 
-    When the list runs out, the last reply repeats. With no replies at all it answers "ok".
+    A reply that is an exception is raised. When the list runs out, the last reply repeats. An empty list replies "ok".
     """
 
     name = "fake-model"
@@ -57,6 +59,7 @@ class FakeModel:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> str:
+        """Note the call and return the next reply."""
         call = ModelCall(tuple(messages), schema, max_tokens)
         self.calls.append(call)
         reply = self._reply(call)
@@ -73,7 +76,10 @@ class FakeModel:
 
 
 class FakeEmbedder:
-    """Hashes words into unit vectors: texts that share words are near each other, on every machine alike."""
+    """An embedder that hashes words into unit vectors: texts that share words are near each other.
+
+    The vectors are the same on every machine. It keeps its `calls`; if `failure` is set, calls raise it.
+    """
 
     def __init__(self, dimensions: int = 384) -> None:
         self.name = f"fake-embedder-{dimensions}"
@@ -82,6 +88,7 @@ class FakeEmbedder:
         self.failure: Exception | None = None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Note the call and return one vector for each text."""
         self.calls.append(tuple(texts))
         if self.failure is not None:
             raise self.failure
@@ -92,7 +99,7 @@ class FakeEmbedder:
         for word in text.casefold().split() or [""]:
             digest = hashlib.sha256(word.encode("utf-8", "replace")).digest()
             for start in range(0, 16, 4):
-                place = int.from_bytes(digest[start : start + 4]) % self.dimensions
-                vector[place] += 1.0 if digest[16 + start] & 1 else -1.0
-        length = math.sqrt(sum(x * x for x in vector))
-        return [x / length for x in vector] if length else [1.0] + [0.0] * (self.dimensions - 1)
+                index = int.from_bytes(digest[start : start + 4]) % self.dimensions
+                vector[index] += 1.0 if digest[16 + start] & 1 else -1.0
+        length = math.sqrt(sum(value * value for value in vector))
+        return [value / length for value in vector] if length else [1.0] + [0.0] * (self.dimensions - 1)

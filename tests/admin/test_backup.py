@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from recollect import InvalidInput, Memory, Principal, StoreUnavailable
-from recollect.core.drafts import make_draft
+from recollect.core.message import make_draft
 from recollect.storage.sqlite import SqliteDriver
 from recollect.storage.store import SqlStore
 
@@ -217,7 +217,7 @@ def test_a_new_database_can_be_read_by_its_owner_alone(tmp_path: Path) -> None:
 def test_sqlite_runs_with_the_promised_pragmas(tmp_path: Path) -> None:
     with Memory(tmp_path / "new.db", worker=False) as memory:
         memory.history("x")
-        driver = memory._engine._parts.driver
+        driver = memory._engine._components.driver
         for connection in driver._open_connections:
             values = {
                 name: connection.pragma(name)
@@ -232,10 +232,10 @@ def test_an_old_sqlite_library_runs_in_safe_mode_and_the_doctor_says_so(tmp_path
     driver = SqliteDriver(str(tmp_path / "old.db"), sqlite_version=3_040_001)
     driver.open(0)
     try:
-        driver.tidy().result()
+        driver.maintain().result()
         store, now = SqlStore(driver), datetime(2026, 1, 1, tzinfo=UTC)
         draft = make_draft({"role": "user", "content": "stored all the same"}, now=now, new_id="m")
-        store.submit(Principal(), "trip", [draft], now=now).result()
+        store.log.submit(Principal(), "trip", [draft], now=now).result()
         assert driver.purge().result().pending is False
         assert (tmp_path / "old.db.checkpoint").exists()
         for connection in driver._open_connections:

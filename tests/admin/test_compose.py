@@ -18,7 +18,7 @@ def test_an_address_in_the_settings_makes_a_model_and_an_embedder() -> None:
             model_url=url, model_name="small", embedder_url=url, embedder_name="e", embedder_dimensions=8
         )
         async with AsyncMemory(":memory:", settings=settings, worker=False) as memory:
-            model, embedder = memory._parts.model, memory._parts.embedder
+            model, embedder = memory._components.model, memory._components.embedder
             assert isinstance(model, OpenAIModel) and isinstance(embedder, OpenAIEmbedder)
             assert await model.complete([{"role": "user", "content": "hi"}])
             assert len((await embedder.embed(["hi"]))[0]) == 8
@@ -34,8 +34,8 @@ def test_objects_that_are_passed_in_win_over_addresses() -> None:
     model, embedder = FakeModel(), FakeEmbedder()
     settings = Settings(model_url="http://127.0.0.1:9/v1", model_name="m")
     with Memory(":memory:", settings=settings, model=model, embedder=embedder, worker=False) as memory:
-        assert memory._engine._parts.model is model
-        assert memory._engine._parts.embedder is embedder
+        assert memory._engine._components.model is model
+        assert memory._engine._components.embedder is embedder
 
 
 @pytest.mark.parametrize(

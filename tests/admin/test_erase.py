@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 
 from recollect import InvalidInput, Memory, NotFound
 from recollect.core import word_index
-from recollect.storage.sqlite_file import blocks
+from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeEmbedder
-from support.summaries import eventually
+from support.summaries import wait_until
 from support.tables import ask, stored_entries, stored_vectors
 
 Open = Callable[..., Memory]
 
 
 def copies_on_disk(path: str, *needles: str) -> int:
-    """How often the needles stand in the database, its log, or anything else beside it."""
+    """Return how often the needles are in the database, its log, or any other file beside it."""
     found = 0
     for file in Path(path).parent.iterdir():
         if file.name.endswith("-shm"):  # the index of the log, which holds no text
             continue
-        data = b"".join(blocks(str(file)))  # not by `open`: that would drop SQLite's locks in this process
+        data = b"".join(read_blocks(str(file)))  # not by `open`: that would drop SQLite's locks in this process
         found += sum(data.count(needle.encode()) for needle in needles)
     return found
 
@@ -57,7 +57,7 @@ def test_an_erased_conversation_takes_everything_with_it(memory: Memory) -> None
     assert all(finding.state == "ok" for finding in memory.check())
 
 
-def test_one_message_can_be_erased_and_its_place_stays_empty(memory: Memory) -> None:
+def test_one_message_can_be_erased_and_its_seq_stays_free(memory: Memory) -> None:
     memory.add_many("trip", [{"role": "user", "content": str(n), "id": f"m{n}"} for n in range(1, 4)])
     memory.drain()
     receipt = memory.erase(message="m2")
@@ -73,7 +73,7 @@ def test_one_message_can_be_erased_and_its_place_stays_empty(memory: Memory) -> 
     assert (trip.messages, trip.last_seq) == (3, 4)
 
 
-def test_a_message_id_of_two_conversations_must_be_told_apart(memory: Memory) -> None:
+def test_a_message_id_of_two_conversations_needs_the_conversation(memory: Memory) -> None:
     memory.add("one", "user", "a", id="m")
     memory.add("two", "user", "b", id="m")
     with pytest.raises(InvalidInput) as caught:
@@ -217,7 +217,7 @@ def test_an_erase_while_another_process_reads_is_pending_and_finished_later(loca
         assert memory.history("trip") == []
         reader.stdin.write("stop\n")
         reader.stdin.close()
-        reader.wait(timeout=10)
+        reader.wait(timeout=60)
     assert memory.drain().counts["erasures"] == 1
     assert copies_on_disk(location, "canarysecret") == 0
     assert memory.drain().counts["erasures"] == 0
@@ -249,7 +249,7 @@ def test_on_postgresql_the_receipt_says_what_logs_and_backups_keep(pg: str, cloc
         assert any("write-ahead log" in line for line in receipt.kept_elsewhere)
 
 
-def test_text_that_someone_else_said_too_is_not_counted_as_remaining(open_memory: Open) -> None:
+def test_text_that_another_person_wrote_too_is_not_counted_as_remaining(open_memory: Open) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     sara.add("trip", "user", "the same long sentence was said by both")
     omar.add("trip", "user", "the same long sentence was said by both")
@@ -296,12 +296,12 @@ def test_an_erase_takes_exactly_the_derived_rows_of_what_it_erased(location: str
     memory.erase(message=memory.history("c2")[4].id)
     kept = {(m.conversation, m.seq): m for name in ("c0", "c2") for m in memory.history(name)}
     assert len(kept) == 39
-    assert stored_entries(location) == {key: word_index.encode(m.content, m.name) for key, m in kept.items()}
+    assert stored_entries(location) == {key: word_index.encode_row(m.content, m.name) for key, m in kept.items()}
     assert stored_vectors(location).keys() == kept.keys()
     assert ask(location, "SELECT count(*) FROM message_tokens") == [(39,)]
 
 
-def test_words_that_also_stand_in_a_title_are_not_counted_as_remaining(memory: Memory) -> None:
+def test_words_that_are_in_a_title_too_are_not_counted_as_remaining(memory: Memory) -> None:
     memory.add("trip", "user", "the long title of this very trip", id="m")
     memory.update_conversation("trip", title="the long title of this very trip")
     assert not memory.erase(message="m").pending
@@ -340,7 +340,7 @@ def test_on_postgresql_an_erase_does_not_wait_for_a_vacuum_of_another_table(pg: 
         try:
             with psycopg.connect(pg, autocommit=True) as watching:  # a transaction would see the same for ever
                 running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE relid = 'others'::regclass"
-                assert eventually(lambda: watching.execute(running).fetchone())
+                assert wait_until(lambda: watching.execute(running).fetchone())
                 assert not memory.erase(conversation="trip").pending
                 assert watching.execute(running).fetchone(), "the vacuum was over: nothing was tested"
         finally:
@@ -362,10 +362,10 @@ def test_what_was_erased_is_in_no_prompt_and_not_kept_for_one(location: str, ope
         assert "4711" in memory.context("trip", "What is the door code?").text
         memory.add("trip", "assistant", "Noted.")
     here.erase(message="code", conversation="trip")
-    assert not here._engine._recaller.scopes._kept
+    assert not here._engine._recaller.scopes._scopes
     for memory in (here, there):
         assert "4711" not in memory.context("trip", "What is the door code?").text
         assert "nine" in memory.context("trip", "When does the train leave?").text
-        (scope,) = [one for name, one in memory._engine._recaller.scopes._kept.items() if name[1] == "trip"]
-        held = [scope.said.get(index) for index in range(len(scope))]
+        (scope,) = [one for name, one in memory._engine._recaller.scopes._scopes.items() if name[1] == "trip"]
+        held = [scope.texts.get(index) for index in range(len(scope))]
         assert any(held) and not any("4711" in one.content for one in held if one is not None)

@@ -1,11 +1,11 @@
-"""Presets carry each design document's own numbers, by letter and by name."""
+"""Each preset has its own numbers, under its name and its letter."""
 
 from __future__ import annotations
 
 import pytest
 
 from recollect import InvalidInput, Memory, Settings
-from recollect.brief.compression import active
+from recollect.brief.turn_sizes import active_triggers
 from recollect.core.compression.triggers import Chunk, EveryAnswers, ManyMessages, ManyTokens, NewDay
 from recollect.settings import preset
 
@@ -20,37 +20,35 @@ from recollect.settings import preset
         ("E", "recall", [EveryAnswers(5)], "tokens", 3000),
     ],
 )
-def test_a_preset_has_the_numbers_of_its_document(
-    letter: str, name: str, triggers: list[object], policy: str, budget: int
-) -> None:
+def test_a_preset_has_its_own_numbers(letter: str, name: str, triggers: list[object], policy: str, budget: int) -> None:
     settings = preset(letter)
     assert preset(name) == preset(letter.lower()) == settings
-    assert active(settings) == triggers
+    assert active_triggers(settings) == triggers
     assert (settings.narrative_policy, settings.memory_prompt_token_budget) == (policy, budget)
 
 
-def test_by_default_only_chunks_are_folded() -> None:
+def test_by_default_only_chunks_are_compressed() -> None:
     settings = Settings()
-    assert active(settings) == [Chunk(6000, 3)]
+    assert active_triggers(settings) == [Chunk(6000, 3)]
     assert (settings.narrative_policy, settings.memory_summary_token_cap) == ("tokens", 500)
     assert settings.memory_prompt_token_budget == 3000
 
 
-def test_preset_e_weighs_as_its_document_does() -> None:
+def test_the_recall_preset_has_its_own_weights() -> None:
     settings = preset("E")
     weights = (settings.rag_rerank_alpha, settings.rag_rerank_beta, settings.rag_rerank_gamma)
     assert weights == (0.6, 0.3, 0.1)
     assert settings.rag_token_budget == 1000
 
 
-def test_documents_as_variants_and_days_are_settings_too() -> None:
+def test_variants_and_days_are_settings_too() -> None:
     settings = Settings(
         compress_tokens_above=3000,
         compress_tokens_until=1500,
         compress_daily=True,
         memory_chunk_summarize_threshold=0,
     )
-    assert active(settings) == [ManyTokens(3000, 2500, 1500), NewDay()]
+    assert active_triggers(settings) == [ManyTokens(3000, 2500, 1500), NewDay()]
 
 
 def test_an_unknown_preset_is_refused_with_the_names_of_those_there_are() -> None:

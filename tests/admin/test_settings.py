@@ -56,7 +56,7 @@ def test_the_constructor_wins_over_the_environment_and_that_over_the_file(
         ("RECOLLECT_RAG_HYBRID", "no", "rag_hybrid", False),
     ],
 )
-def test_the_documents_variable_names_work(
+def test_the_other_variable_names_work(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, field: str, expected: object
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -148,7 +148,7 @@ def test_a_stored_value_that_is_no_longer_valid_locks_nobody_out(open_memory: Op
     assert open_memory().change_settings(memory_k_raw_turns=None).memory_k_raw_turns == 3
 
 
-def test_a_file_that_merely_lies_here_may_not_say_where_keys_are_sent(
+def test_a_settings_file_found_by_chance_may_not_say_where_keys_are_sent(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (elsewhere / "recollect.toml").write_text('model_url = "http://127.0.0.1:9/v1"\nmodel_name = "m"')
@@ -171,7 +171,7 @@ def test_what_the_operator_changes_holds_for_everybody_who_has_not_chosen_otherw
 
 
 def test_the_worker_follows_the_settings_of_each_person(open_memory: Open) -> None:
-    """One process works for everybody: whose conversation it is decides when it is folded."""
+    """One process works for all people; the settings of the conversation's person decide when it compresses."""
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     sara.change_settings(compress_messages_at=5)
     for memory in (sara, omar):

@@ -194,7 +194,7 @@ def test_an_export_never_replaces_what_is_not_an_export(memory: Memory, tmp_path
 
 
 def test_the_database_itself_is_neither_overwritten_nor_read(tmp_path: Path) -> None:
-    """Not even opened: that would drop the locks SQLite holds on it."""
+    """It is not even opened: that would drop the locks that SQLite holds on it."""
     with Memory(tmp_path / "f.db", worker=False) as memory:
         memory.add("a", "user", "kept")
         with pytest.raises(Conflict):
@@ -250,7 +250,7 @@ print(result.added, peak // 1024)
 
 
 def write_big_export(path: Path, megabytes: int) -> int:
-    """A ChatGPT-like array, one conversation an element; returns the number of messages."""
+    """Write an array as ChatGPT exports it, with one conversation in each element. Return the number of messages."""
     count = 0
     with path.open("w") as stream:
         stream.write("[")

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.adapter import as_stored
-from bench.baselines import Baselines, Lexical, code_match, code_terms, match_expression, reciprocal_ranks, weighted
+from bench.adapter import to_stored
+from bench.baselines import Baselines, Lexical, code_match, code_terms, match_expression, reciprocal_ranks, weighted_sum
 from bench.cache import CachedEmbedder
 from bench.chart import grouped_bars
 from bench.data import Conversation, Question, Texts
-from bench.lexical import Exact, Written
-from bench.measuring import Times
+from bench.lexical import Exact
+from bench.measures import Times
 from bench.recall import Outcome, compare, evaluate, evidence, losses, packed
+from bench.word_stores import IndexedMessage
 from rich.console import Console
 
 from bench import figures
@@ -36,7 +37,7 @@ def floats(*values: float) -> np.ndarray:
 
 
 def test_a_ranking_is_scored_by_place():
-    found = figures.of_ranking(["x", "a", "y", "b"], ["a", "b"], k=3)
+    found = figures.score_ranking(["x", "a", "y", "b"], ["a", "b"], k=3)
     assert found["any@3"] == 1
     assert found["all@3"] == 0
     assert found["mrr"] == 0.5
@@ -44,37 +45,37 @@ def test_a_ranking_is_scored_by_place():
 
 
 def test_a_perfect_and_an_empty_ranking():
-    assert set(figures.of_ranking(["a", "b"], ["b", "a"]).values()) == {1.0}
-    assert set(figures.of_ranking([], ["a"]).values()) == {0.0}
+    assert set(figures.score_ranking(["a", "b"], ["b", "a"]).values()) == {1.0}
+    assert set(figures.score_ranking([], ["a"]).values()) == {0.0}
 
 
 def test_evidence_named_twice_counts_once():
-    assert figures.of_ranking(["a"], ["a", "a"])["all@10"] == 1
+    assert figures.score_ranking(["a"], ["a", "a"])["all@10"] == 1
 
 
 # Prompts
 
 
 def test_layout_and_letters_do_not_count():
-    assert figures.plain("  Hello, *World*!\n(again) ") == "hello world again"
+    assert figures.normalise("  Hello, *World*!\n(again) ") == "hello world again"
 
 
 def test_short_evidence_must_stand_whole():
-    prompt = figures.plain("user: I moved to Oslo, in May.")
-    assert figures.stands_in("i moved to oslo", prompt)
-    assert not figures.stands_in("i moved to bergen", prompt)
+    prompt = figures.normalise("user: I moved to Oslo, in May.")
+    assert figures.is_quoted("i moved to oslo", prompt)
+    assert not figures.is_quoted("i moved to bergen", prompt)
 
 
 def test_of_long_evidence_half_will_do():
     words = [f"w{i}" for i in range(100)]
     long = " ".join(words)
-    assert figures.stands_in(long, " ".join(words[:60]))
-    assert not figures.stands_in(long, " ".join(words[:40]))
-    assert not figures.stands_in(" ".join(words[:60]), " ".join(words[:50]))  # not long enough for that
+    assert figures.is_quoted(long, " ".join(words[:60]))
+    assert not figures.is_quoted(long, " ".join(words[:40]))
+    assert not figures.is_quoted(" ".join(words[:60]), " ".join(words[:50]))  # not long enough for that
 
 
 def test_what_a_prompt_keeps_are_the_answers_words_from_the_evidence():
-    found = figures.of_prompt(
+    found = figures.score_prompt(
         "the red bicycle",
         ["I bought a red bicycle in Lima", "It was cheap"],
         "a red bicycle from Quito, in Lima",
@@ -90,15 +91,15 @@ def test_what_a_prompt_keeps_are_the_answers_words_from_the_evidence():
 
 
 def test_an_answer_without_words_of_the_evidence_is_not_counted():
-    assert "ctx_kept@500" not in figures.of_prompt("so", ["it was May"], "yes", 500, 3)
+    assert "ctx_kept@500" not in figures.score_prompt("so", ["it was May"], "yes", 500, 3)
 
 
 def test_mean_and_error_skip_questions_without_the_figure():
     rows = [{"x": 1.0}, {"x": 0.0}, {"y": 1.0}]
     assert figures.mean(rows, "x") == 0.5
-    assert figures.error(rows, "x") == pytest.approx(0.5)
+    assert figures.standard_error(rows, "x") == pytest.approx(0.5)
     assert math.isnan(figures.mean(rows, "z"))
-    assert math.isnan(figures.error(rows, "y"))
+    assert math.isnan(figures.standard_error(rows, "y"))
 
 
 # Baselines
@@ -122,9 +123,9 @@ def test_reciprocal_ranks_by_hand():
 
 
 def test_the_formula_by_hand():
-    found = weighted(floats(0.5, 1.0), floats(4, 2), floats(0, 1))
+    found = weighted_sum(floats(0.5, 1.0), floats(4, 2), floats(0, 1))
     assert found == pytest.approx([0.3 + 0.3, 0.6 + 0.15 + 0.1])
-    assert weighted(floats(0.5), floats(0), floats(0)) == pytest.approx([0.3])
+    assert weighted_sum(floats(0.5), floats(0), floats(0)) == pytest.approx([0.3])
 
 
 def test_code_terms_are_names_not_words():
@@ -165,7 +166,7 @@ CONVERSATION = Conversation(
     "c",
     [message("1", "I moved to Oslo in May."), message("2", "My cat is called Miso.", "Ann"), message("3", "It rains.")],
     [
-        Question("q1", "Where did I move?", "one", "Oslo", ("1",)),
+        Question("q1", "SearchScope did I move?", "one", "Oslo", ("1",)),
         Question("q2", "What is the cat called?", "abstention", "Miso", ("2",)),
     ],
 )
@@ -212,7 +213,7 @@ def test_other_questions_are_not_compared():
 
 
 def test_a_speaker_who_is_merely_the_role_has_no_name():
-    one, other = as_stored([message("1", "x"), message("2", "y", "Ann")])
+    one, other = to_stored([message("1", "x"), message("2", "y", "Ann")])
     assert "name" not in one
     assert other["name"] == "Ann"
     assert other["at"] == "2024-05-01T10:00:00"
@@ -228,7 +229,7 @@ def test_the_cache_knows_a_text_again(tmp_path: Path):
 
     def opened() -> tuple[CachedEmbedder, Counting]:
         cached, own = CachedEmbedder(tmp_path / "vectors.npz"), Counting()
-        cached._own, cached.name, cached.dimensions = own, own.name, own.dimensions
+        cached._embedder, cached.name, cached.dimensions = own, own.name, own.dimensions
         return cached, own
 
     first, own = opened()
@@ -252,7 +253,7 @@ def test_generated_texts_have_about_the_length_asked_for():
 
 
 def test_exact_bm25_counts_ties_as_agreement():
-    exact = Exact([Written(i, 0, 0, i, text) for i, text in enumerate(["red cat", "red cat", "blue", "red"])])
+    exact = Exact([IndexedMessage(i, 0, 0, i, text) for i, text in enumerate(["red cat", "red cat", "blue", "red"])])
     assert exact.agreement("cat", [0, 1]) == exact.agreement("cat", [1, 0]) == 1
     assert exact.agreement("cat", [0, 2]) == 0.5
     assert exact.agreement("nothing", []) == 1

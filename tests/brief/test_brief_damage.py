@@ -14,7 +14,16 @@ from recollect import InvalidInput, Memory
 from recollect.core.compression.brief import Brief
 from recollect.settings import Settings
 from recollect.testing import FakeClock
-from support.summaries import Open, at_once, brief_of, eager, on_sqlite, said, talk, texts_of
+from support.summaries import (
+    Open,
+    brief_as_json,
+    brief_of,
+    eager_settings,
+    long_turns,
+    on_sqlite,
+    run_at_once,
+    user_turns,
+)
 from support.tables import ask
 
 # Damaged rows.
@@ -55,9 +64,9 @@ DAMAGES = {
 
 def _damaged(open_memory: Open, location: str, *damages: str) -> tuple[Memory, dict[str, Brief]]:
     """A conversation for each damage, with the brief that it had before."""
-    first = open_memory(settings=eager())
+    first = open_memory(settings=eager_settings())
     for name in damages:
-        turns = said("I am allergic to peanuts.", "I live in Riyadh.", "I like tea.", "Good night.")
+        turns = user_turns("I am allergic to peanuts.", "I live in Riyadh.", "I like tea.", "Good night.")
         first.add_many(name, [one | {"id": f"{name} {one['id']}"} for one in turns])
     first.drain()
     before = {name: brief_of(first, name) for name in damages}
@@ -66,12 +75,12 @@ def _damaged(open_memory: Open, location: str, *damages: str) -> tuple[Memory, d
     for name in damages:
         where = f"WHERE conversation_key = (SELECT key FROM conversations WHERE name = '{name}')"  # noqa: S608 - ours
         ask(location, f"{(DAMAGES | LOST)[name]} {where}")
-    return open_memory(settings=eager()), before
+    return open_memory(settings=eager_settings()), before
 
 
 def _wrong(names: Iterable[str], find: Callable[[str], Any], expected: Callable[[str], Any]) -> dict[str, Any]:
     """For which names something else is found, or an error."""
-    found = {name: at_once(partial(find, name))[0] for name in names}
+    found = {name: run_at_once(partial(find, name))[0] for name in names}
     return {name: value for name, value in found.items() if value != expected(name)}
 
 
@@ -93,14 +102,14 @@ def test_a_damaged_brief_is_made_anew_for_who_asks_for_it(open_memory: Open, loc
 def test_a_damaged_brief_is_made_anew_by_the_next_fold(open_memory: Open, location: str) -> None:
     memory, before = _damaged(open_memory, location, *DAMAGES)
     for name in before:
-        turns = said("I like cake.", "I like milk.", first=20)
+        turns = user_turns("I like cake.", "I like milk.", first=20)
         memory.add_many(name, [one | {"id": f"{name} {one['id']}"} for one in turns])
     done = memory.drain()
     assert (done.complete, done.failed) == (True, {})
 
     def tells_all(name: str) -> bool:
         brief = brief_of(memory, name)
-        told = texts_of(brief)
+        told = brief_as_json(brief)
         return brief.through_seq == 10 and all(one in told for one in ("peanuts", "Riyadh", "tea", "cake"))
 
     assert _wrong(before, tells_all, lambda _: True) == {}
@@ -113,7 +122,7 @@ def test_a_brief_without_its_entries_does_no_harm(open_memory: Open, location: s
     """As after a kill between two writes, which one transaction forbids."""
     memory, _ = _damaged(open_memory, location, "no entries")
     assert memory.context("no entries", "What may I not eat?").tokens <= 3000
-    memory.add_many("no entries", said("I like cake.", "I like milk.", first=20))
+    memory.add_many("no entries", user_turns("I like cake.", "I like milk.", first=20))
     assert memory.drain().complete
     assert brief_of(memory, "no entries").through_seq == 10
     memory.rebuild()
@@ -143,7 +152,7 @@ def test_jumps_of_the_clock_neither_lose_nor_repeat_anything(open_memory: Open, 
     cursors = [0]
     for place, hours in enumerate((0, 48, -48, 96, -24, -48, 48, 24)):
         clock.advance(timedelta(hours=hours))
-        memory.add_many("trip", talk(2, first=2 * place, count=1))
+        memory.add_many("trip", long_turns(2, first=2 * place, count=1))
         assert memory.drain().complete
         brief = memory.brief("trip")
         cursors.append(brief.through_seq if brief else 0)
@@ -192,7 +201,7 @@ def test_a_day_ends_at_midnight_of_the_conversations_zone(
 def test_yesterday_is_folded_without_a_new_message_when_the_worker_looks(open_memory: Open, clock: FakeClock) -> None:
     """Spec §4: when the local date changes, what came before today is due; nobody need say anything for that."""
     memory = open_memory(settings=DAILY)
-    memory.add_many("trip", talk(2, count=1))
+    memory.add_many("trip", long_turns(2, count=1))
     memory.drain()
     clock.advance(timedelta(days=1))
     memory.drain()

@@ -10,9 +10,9 @@ from typing import Any
 from recollect import Memory
 from recollect.core.compression.brief import Brief
 from recollect.settings import Settings
-from recollect.storage.sqlite_file import blocks
+from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeClock, FakeModel
-from support.summaries import Open, brief_of, eventually, said, talk
+from support.summaries import Open, brief_of, long_turns, user_turns, wait_until
 from support.tables import ask
 
 SETTINGS = Settings(
@@ -34,14 +34,14 @@ def on_disk(location: str, needle: str) -> bool:
     if location.startswith("postgresql:"):
         return False
     files = [one for one in Path(location).parent.iterdir() if not one.name.endswith("-shm")]
-    return any(needle.encode() in b"".join(blocks(str(one))) for one in files)
+    return any(needle.encode() in b"".join(read_blocks(str(one))) for one in files)
 
 
 def folded(memory: Memory, *facts: str, conversation: str = "trip", prefix: str = "") -> list[Brief]:
     """One version for each fact, which is said in a turn of its own: s0, s10, s20, …"""
     made = []
     for n, fact in enumerate(facts):
-        turns = [one | {"id": f"{prefix}{one['id']}"} for one in said(fact, f"Lamp {n} is lit.", first=10 * n)]
+        turns = [one | {"id": f"{prefix}{one['id']}"} for one in user_turns(fact, f"Lamp {n} is lit.", first=10 * n)]
         memory.add_many(conversation, turns)
         memory.compress(conversation, force=True)
         made.append(brief_of(memory, conversation))
@@ -109,7 +109,7 @@ def test_an_erased_day_takes_the_briefs_from_its_first_message_on(
     memory = open_memory(settings=SETTINGS, model=model)
     made = []
     for n, fact in enumerate(FACTS):
-        memory.add_many("trip", said(fact, f"Lamp {n} is lit.", first=10 * n))
+        memory.add_many("trip", user_turns(fact, f"Lamp {n} is lit.", first=10 * n))
         memory.compress("trip", force=True)
         made.append(brief_of(memory))
         clock.advance(timedelta(days=1))
@@ -161,7 +161,7 @@ def test_no_context_shows_what_was_erased_though_the_brief_was_read_before(open_
     """The brief that is made anew has the same version, place and (by a clock that stands) time as the erased one."""
     memory = open_memory(settings=SETTINGS)
     other = open_memory(settings=SETTINGS)
-    memory.add_many("trip", said(*FACTS))
+    memory.add_many("trip", user_turns(*FACTS))
     memory.drain()
     for one in (memory, other):
         assert "Quixote" in one.context("trip", "What is my dog called?").text
@@ -174,12 +174,12 @@ def test_no_context_shows_what_was_erased_though_the_brief_was_read_before(open_
 
 def test_the_worker_makes_a_new_brief_of_what_is_left_by_itself(open_memory: Open, location: str) -> None:
     memory = open_memory(settings=SETTINGS, worker=True)
-    memory.add_many("trip", said(*FACTS, "Good night."))
-    assert eventually(lambda: memory.brief("trip") is not None)
+    memory.add_many("trip", user_turns(*FACTS, "Good night."))
+    assert wait_until(lambda: memory.brief("trip") is not None)
     memory.drain(timeout=30)
     memory.erase(message="s2")
     memory.add("trip", "user", "Are you there?")  # wakes it
-    assert eventually(lambda: memory.brief("trip") is not None)
+    assert wait_until(lambda: memory.brief("trip") is not None)
     assert "Berlin" in json.dumps(brief_of(memory).ledger)
     assert "quixote" not in everything(location)
 
@@ -199,8 +199,8 @@ def test_erasing_everything_that_was_said_leaves_no_brief(open_memory: Open, loc
 
 def test_a_rebuild_makes_the_same_briefs_again(open_memory: Open, model: FakeModel | None) -> None:
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", [*said(*FACTS), *talk(32, first=5)])
-    memory.add_many("short", said("hello"))
+    memory.add_many("trip", [*user_turns(*FACTS), *long_turns(32, first=5)])
+    memory.add_many("short", user_turns("hello"))
     memory.drain()
     before = [memory.brief("trip", version=n) for n in versions(memory)]
     assert len(before) >= 2
@@ -214,7 +214,7 @@ def test_a_rebuild_makes_the_same_briefs_again(open_memory: Open, model: FakeMod
 def test_a_rebuild_of_one_person_leaves_the_briefs_of_others(open_memory: Open, clock: FakeClock) -> None:
     sara, omar = (open_memory(person=name, settings=SETTINGS) for name in ("sara", "omar"))
     for memory in (sara, omar):
-        memory.add_many("trip", said(*FACTS))
+        memory.add_many("trip", user_turns(*FACTS))
         memory.drain()
     before = brief_of(omar)
     clock.advance(timedelta(hours=1))
@@ -232,7 +232,7 @@ def test_a_backup_has_the_briefs_and_a_restore_brings_them_back(
     copy = open_memory(location=tmp_path / "copy.backup", settings=SETTINGS)
     assert [copy.brief("trip", version=n) for n in (1, 2, 3)] == made
     folded(memory, "My shoe size is 44.", conversation="later", prefix="l")
-    memory.add_many("trip", said("I live in Oslo.", "Bye.", first=90))
+    memory.add_many("trip", user_turns("I live in Oslo.", "Bye.", first=90))
     memory.compress("trip", force=True)
     memory.context("trip", "Where do I live?")
     memory.restore(tmp_path / "copy.backup")
@@ -243,7 +243,7 @@ def test_a_backup_has_the_briefs_and_a_restore_brings_them_back(
     assert "Oslo" not in context.text
     assert context.explain["brief"] == {"version": 3, "through_seq": made[-1].through_seq}
     assert memory.drain().complete
-    memory.add_many("trip", said("I live in Oslo.", "Bye.", first=90))
+    memory.add_many("trip", user_turns("I live in Oslo.", "Bye.", first=90))
     memory.compress("trip", force=True)
     assert "Oslo" in json.dumps(brief_of(memory).to_dict(), default=str)
 
@@ -252,7 +252,7 @@ def test_an_export_holds_messages_alone_and_an_import_makes_briefs_anew(
     open_memory: Open, tmp_path: Path, model: FakeModel | None
 ) -> None:
     memory = open_memory(settings=SETTINGS, model=model)
-    memory.add_many("trip", said(*FACTS, "Good night."))
+    memory.add_many("trip", user_turns(*FACTS, "Good night."))
     plain = memory.export(tmp_path / "before.ndjson")
     memory.drain()
     before = brief_of(memory)

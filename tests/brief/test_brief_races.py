@@ -7,44 +7,46 @@ import platform
 import subprocess
 import sys
 import threading
-import time
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
+from recollect.storage.briefs import CURSOR
+from recollect.storage.jobs import Lease
 from recollect.testing import FakeClock
 from support.summaries import (
-    Moody,
+    FlakyModel,
     Open,
-    Thinking,
-    asked,
-    at_once,
+    SlowModel,
+    brief_as_json,
     brief_of,
-    eager,
-    eventually,
+    eager_settings,
     hang,
+    long_turns,
     new_sentences,
     on_sqlite,
+    prompt_layout,
     reply,
-    said,
-    talk,
-    texts_of,
+    run_at_once,
+    user_turns,
+    wait_until,
 )
+from support.waiting import GIVE_UP_SECONDS, NEVER_SECONDS, run_to_end
 
 # R5: races.
 
 
 def test_twenty_triggers_at_once_make_one_call(open_memory: Open) -> None:
     """R5, with two memories on the database, both with a worker."""
-    model = Thinking()
-    memories = [open_memory(settings=eager(), model=model, worker=True) for _ in range(2)]
-    memories[0].add_many("trip", talk(3, count=1))
-    assert model.asked.wait(20)
-    waiting = threading.Thread(target=lambda: (eventually(lambda: False, 0.3), model.may_answer.set()))
+    model = SlowModel()
+    memories = [open_memory(settings=eager_settings(), model=model, worker=True) for _ in range(2)]
+    memories[0].add_many("trip", long_turns(3, count=1))
+    assert model.asked.wait(60)
+    waiting = threading.Thread(target=lambda: (wait_until(lambda: False, 0.3), model.may_answer.set()))
     waiting.start()
-    results = at_once(*(partial(memories[n % 2].compress, "trip") for n in range(20)))
+    results = run_at_once(*(partial(memories[n % 2].compress, "trip") for n in range(20)))
     waiting.join()
     assert not [one for one in results if isinstance(one, BaseException)]
     assert all(one is None or one.version == 1 for one in results)
@@ -56,23 +58,23 @@ def test_twenty_triggers_at_once_make_one_call(open_memory: Open) -> None:
 
 def test_what_arrives_while_the_model_thinks_stays_uncompressed_and_present(open_memory: Open) -> None:
     """R5: the cursor covers what the model read, and only rises."""
-    model = Thinking()
-    memory = open_memory(settings=eager(), model=model, worker=True)
-    memory.add_many("trip", talk(3, count=1))
-    assert model.asked.wait(20)
+    model = SlowModel()
+    memory = open_memory(settings=eager_settings(), model=model, worker=True)
+    memory.add_many("trip", long_turns(3, count=1))
+    assert model.asked.wait(60)
     memory.add("trip", "user", "The password of the cellar is walnut.")
     during = memory.context("trip", "hello")
     assert "walnut" in during.text
     assert memory.brief("trip") is None
     cursors = []
     model.may_answer.set()
-    assert eventually(lambda: memory.brief("trip") is not None)
+    assert wait_until(lambda: memory.brief("trip") is not None)
     cursors.append(brief_of(memory).through_seq)
     assert cursors == [4]
-    assert "walnut" not in asked(model.calls[0])
+    assert "walnut" not in prompt_layout(model.calls[0])
     assert "walnut" in memory.context("trip", "hello").text
     for n in range(5, 12):
-        memory.add_many("trip", talk(1, first=n, count=1))
+        memory.add_many("trip", long_turns(1, first=n, count=1))
         memory.drain(timeout=30)
         cursors.append(brief_of(memory).through_seq)
         context = memory.context("trip", "hello")
@@ -83,20 +85,22 @@ def test_what_arrives_while_the_model_thinks_stays_uncompressed_and_present(open
 
 def test_forced_folds_beside_each_other_never_ask_at_once(open_memory: Open) -> None:
     """R5: one that waited for another and one that comes later are still one after the other."""
-    model = Thinking()
-    memory = open_memory(settings=eager(), model=model)
-    memory.add_many("trip", talk(3, count=1))
+    model = SlowModel()
+    memory = open_memory(settings=eager_settings(), model=model)
+    memory.add_many("trip", long_turns(3, count=1))
     results: list[Any] = []
 
     def fold(force: bool) -> threading.Thread:
-        thread = threading.Thread(target=lambda: results.extend(at_once(lambda: memory.compress("trip", force=force))))
+        thread = threading.Thread(
+            target=lambda: results.extend(run_at_once(lambda: memory.compress("trip", force=force)))
+        )
         thread.start()
         return thread
 
     threads = [fold(False)]
-    assert model.asked.wait(20)
+    assert model.asked.wait(60)
     threads += [fold(True) for _ in range(3)]
-    memory.add_many("trip", talk(2, first=5, count=1))
+    memory.add_many("trip", long_turns(2, first=5, count=1))
     model.may_answer.set()
     threads += [fold(True) for _ in range(3)]
     for thread in threads:
@@ -109,30 +113,30 @@ def test_forced_folds_beside_each_other_never_ask_at_once(open_memory: Open) -> 
 
 
 def test_an_erase_while_the_model_thinks_is_no_error_and_leaves_nothing_behind(open_memory: Open) -> None:
-    model = Thinking(lambda call: reply(" ".join(new_sentences(asked(call)))))
-    memory = open_memory(settings=eager(), model=model)
-    memory.add_many("trip", said("My shoe size is 44.", "I like tea.", "I like cake.", "Good night."))
+    model = SlowModel(lambda call: reply(" ".join(new_sentences(prompt_layout(call)))))
+    memory = open_memory(settings=eager_settings(), model=model)
+    memory.add_many("trip", user_turns("My shoe size is 44.", "I like tea.", "I like cake.", "Good night."))
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.extend(at_once(lambda: memory.compress("trip"))))
+    thread = threading.Thread(target=lambda: results.extend(run_at_once(lambda: memory.compress("trip"))))
     thread.start()
-    assert model.asked.wait(20)
+    assert model.asked.wait(60)
     memory.erase(message="s0")
     model.may_answer.set()
     thread.join(30)
     assert not isinstance(results[0], BaseException), results
     memory.drain()
     brief = brief_of(memory)
-    assert "tea" in texts_of(brief)
-    assert "44" not in texts_of(brief)
+    assert "tea" in brief_as_json(brief)
+    assert "44" not in brief_as_json(brief)
 
 
 def test_a_fold_waits_for_another_holders_lease_until_it_expires(open_memory: Open, clock: FakeClock) -> None:
-    memory = open_memory(settings=eager())
-    memory.add_many("trip", talk(3, count=1))
+    memory = open_memory(settings=eager_settings())
+    memory.add_many("trip", long_turns(3, count=1))
     store = memory._engine._store
-    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    (row,) = memory._wait(store.jobs.due(CURSOR, after=0, limit=10))
     until = clock.now() + timedelta(seconds=60)
-    assert memory._wait(store.take_lease(f"brief:{row['key']}", holder="other", now=clock.now(), until=until))
+    assert memory._wait(store.jobs.take_lease(Lease(f"brief:{row['key']}", "other"), now=clock.now(), until=until))
     assert not memory.drain(timeout=0.2).complete
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(memory.compress("trip")))
@@ -141,19 +145,19 @@ def test_a_fold_waits_for_another_holders_lease_until_it_expires(open_memory: Op
     assert thread.is_alive()
     assert memory.brief("trip") is None
     clock.advance(timedelta(seconds=61))
-    thread.join(20)
+    thread.join(60)
     assert results[0].version == 1
     assert memory.drain().complete
 
 
 def test_a_fold_goes_on_when_the_other_holder_lets_go(open_memory: Open, clock: FakeClock) -> None:
-    memory = open_memory(settings=eager())
-    memory.add_many("trip", talk(3, count=1))
+    memory = open_memory(settings=eager_settings())
+    memory.add_many("trip", long_turns(3, count=1))
     store = memory._engine._store
-    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    (row,) = memory._wait(store.jobs.due(CURSOR, after=0, limit=10))
     name, until = f"brief:{row['key']}", clock.now() + timedelta(seconds=60)
-    assert memory._wait(store.take_lease(name, holder="other", now=clock.now(), until=until))
-    release = threading.Timer(0.3, lambda: memory._wait(store.release_lease(name, holder="other")))
+    assert memory._wait(store.jobs.take_lease(Lease(name, "other"), now=clock.now(), until=until))
+    release = threading.Timer(0.3, lambda: memory._wait(store.jobs.release_lease(Lease(name, "other"))))
     release.start()
     brief = memory.compress("trip")
     release.join()
@@ -162,14 +166,14 @@ def test_a_fold_goes_on_when_the_other_holder_lets_go(open_memory: Open, clock: 
 
 
 def test_the_lease_of_a_killed_process_is_not_waited_for(open_memory: Open, clock: FakeClock) -> None:
-    memory = open_memory(settings=eager())
-    memory.add_many("trip", talk(3, count=1))
+    memory = open_memory(settings=eager_settings())
+    memory.add_many("trip", long_turns(3, count=1))
     store = memory._engine._store
-    (row,) = memory._wait(store.due("briefed", after=0, limit=10))
+    (row,) = memory._wait(store.jobs.due(CURSOR, after=0, limit=10))
     ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait(20)
+    ended.wait(60)
     gone, until = f"{platform.node()}/{ended.pid}/x", clock.now() + timedelta(seconds=60)
-    assert memory._wait(store.take_lease(f"brief:{row['key']}", holder=gone, now=clock.now(), until=until))
+    assert memory._wait(store.jobs.take_lease(Lease(f"brief:{row['key']}", gone), now=clock.now(), until=until))
     assert memory.compress("trip") is not None  # the clock stands still
 
 
@@ -185,19 +189,17 @@ def test_closing_does_not_wait_for_a_model_that_hangs(open_memory: Open, failure
         asked_for.set()
         for _ in range(2 if failure == "stubborn" else 1):
             try:
-                await asyncio.sleep(2.0 if failure == "stubborn" else 3600)
+                await asyncio.sleep(NEVER_SECONDS)
             except asyncio.CancelledError:
                 if failure == "hang":
                     raise
         return ""
 
-    memory = open_memory(settings=eager(), model=Moody(think), worker=True)
-    memory.add_many("trip", talk(3, count=1))
-    assert asked_for.wait(20)
-    began = time.monotonic()
-    memory.close()
-    assert time.monotonic() - began < 3.5
-    again = open_memory(settings=eager())
+    memory = open_memory(settings=eager_settings(), model=FlakyModel(think), worker=True)
+    memory.add_many("trip", long_turns(3, count=1))
+    assert asked_for.wait(GIVE_UP_SECONDS)
+    run_to_end(memory.close)
+    again = open_memory(settings=eager_settings())
     assert len(again.history("trip")) == 6
     again.drain()
     assert brief_of(again).version == 1
@@ -206,29 +208,30 @@ def test_closing_does_not_wait_for_a_model_that_hangs(open_memory: Open, failure
 @on_sqlite
 def test_closing_ends_a_fold_that_somebody_waits_for(open_memory: Open) -> None:
     """Nobody may wait for ever for an answer that cannot come any more."""
-    model = Moody(hang)
-    memory = open_memory(settings=eager(provider_timeout_seconds=3600), model=model)
-    memory.add_many("trip", talk(3, count=1))
+    model = FlakyModel(hang)
+    memory = open_memory(settings=eager_settings(provider_timeout_seconds=NEVER_SECONDS), model=model)
+    memory.add_many("trip", long_turns(3, count=1))
     outcome: list[Any] = []
-    thread = threading.Thread(target=lambda: outcome.extend(at_once(lambda: memory.compress("trip"))), daemon=True)
+    thread = threading.Thread(target=lambda: outcome.extend(run_at_once(lambda: memory.compress("trip"))), daemon=True)
     thread.start()
-    assert eventually(lambda: model.calls == 1)
-    began = time.monotonic()
-    memory.close()
-    assert time.monotonic() - began < 3.5
-    thread.join(5)
+    assert wait_until(lambda: model.calls == 1)
+    run_to_end(memory.close)
+    thread.join(GIVE_UP_SECONDS)
     assert not thread.is_alive()
 
 
 # Giving way.
 
 
-def _kept_waiting(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bool]]:
+def _kept_waiting(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, *, max_yield_seconds: float = NEVER_SECONDS
+) -> tuple[Any, list[bool]]:
     """A memory with folds due, whose worker believes that the processor is needed elsewhere."""
-    memory = open_memory(settings=eager())
+    memory = open_memory(settings=eager_settings())
     busy = [True]
-    monkeypatch.setattr(memory._engine._background.compressing, "_must_wait", lambda: busy[0])
-    memory.add_many("trip", talk(12, count=1))
+    monkeypatch.setattr("recollect.brief.job.MAX_YIELD_SECONDS", max_yield_seconds)
+    monkeypatch.setattr(memory._engine._work.briefs, "_must_wait", lambda: busy[0])
+    memory.add_many("trip", long_turns(12, count=1))
     return memory, busy
 
 
@@ -236,37 +239,32 @@ def test_a_fold_of_the_worker_waits_for_words_and_vectors(open_memory: Open, mon
     memory, busy = _kept_waiting(open_memory, monkeypatch)
     draining = threading.Thread(target=memory.drain)
     draining.start()
-    assert not eventually(lambda: memory.brief("trip") is not None, 0.4)
-    began = time.monotonic()
-    assert memory.compress("trip") is not None  # who asks does not wait, nor for the one that does
-    assert time.monotonic() - began < 5
+    assert not wait_until(lambda: memory.brief("trip") is not None, 0.4)
+    assert run_to_end(lambda: memory.compress("trip")) is not None  # who asks does not wait, nor for the one that does
     assert draining.is_alive()
     busy[0] = False
-    draining.join(20)
+    draining.join(GIVE_UP_SECONDS)
     assert not draining.is_alive()
 
 
 def test_a_fold_waits_only_for_a_while(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.brief.compression.OTHERS_FIRST", 0.05)
-    memory, _ = _kept_waiting(open_memory, monkeypatch)
-    assert memory.drain().complete
+    memory, _ = _kept_waiting(open_memory, monkeypatch, max_yield_seconds=0.05)
+    assert run_to_end(memory.drain).complete
     assert memory.brief("trip") is not None
 
 
 def test_a_memory_can_be_closed_while_a_fold_waits(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, _ = _kept_waiting(open_memory, monkeypatch)
     ended: list[object] = []
-    draining = threading.Thread(target=lambda: ended.append(at_once(memory.drain)))
+    draining = threading.Thread(target=lambda: ended.append(run_at_once(memory.drain)))
     draining.start()
-    assert not eventually(lambda: memory.brief("trip") is not None, 0.2)
-    began = time.monotonic()
-    memory.close()
-    draining.join(20)
+    assert not wait_until(lambda: memory.brief("trip") is not None, 0.2)
+    run_to_end(memory.close)
+    draining.join(GIVE_UP_SECONDS)
     assert ended
-    assert time.monotonic() - began < 5
 
 
 def test_only_the_built_in_parts_take_turns(open_memory: Open) -> None:
     """A model or an embedder somewhere else needs no processor of ours."""
-    memory = open_memory(settings=eager())  # has an embedder of its own
-    assert not memory._engine._background.compressing._must_wait()
+    memory = open_memory(settings=eager_settings())  # has an embedder of its own
+    assert not memory._engine._work.briefs._must_wait()

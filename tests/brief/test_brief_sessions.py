@@ -1,4 +1,4 @@
-"""The test scenarios of document B, each without a model and with one that answers well."""
+"""The preset `sessions`, without a model and with one that answers well."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ import pytest
 from recollect import Memory, count_tokens, count_tokens_for_messages
 from recollect.settings import Settings
 from recollect.testing import FakeClock, FakeModel
-from support.summaries import SYSTEM, Open, Thinking, at_once, said, sound_brief, tail_of, talk, words
+from support.summaries import (
+    SYSTEM,
+    Open,
+    SlowModel,
+    count_words,
+    long_turns,
+    run_at_once,
+    sound_brief,
+    tail_seqs,
+    user_turns,
+)
 
 LEDGER = [
     "user_preferences", "key_decisions", "important_facts", "source_urls", "document_structure", "entities",
@@ -20,10 +30,10 @@ LEDGER = [
 ]  # fmt: skip
 
 
-# Document B, phases 1 to 9.
+# Tokens, narrative, ledger, fallback, prompt.
 
 
-def test_b_phase_1_tokens_are_those_of_the_models_own_tokenizer() -> None:
+def test_tokens_are_those_of_the_models_own_tokenizer() -> None:
     """B phase 1: exact; gpt-4o-mini counts by o200k_base (spec §3), 4 tokens frame a message."""
     text = "This is a test message with some content."
     assert count_tokens(text) == count_tokens(text, model="gpt-4o-mini") == 9
@@ -33,20 +43,18 @@ def test_b_phase_1_tokens_are_those_of_the_models_own_tokenizer() -> None:
     assert count_tokens(arabic, model="gpt-4o-mini") < count_tokens(arabic, model="gpt-4")  # which has cl100k_base
 
 
-def test_b_scenario_5_the_stored_counts_are_the_known_ones(memory: Memory) -> None:
+def test_the_stored_counts_are_the_known_ones(memory: Memory) -> None:
     """B scenario 5: token accuracy, not only within 5 %: a known word is one token."""
     memory.add_many("trip", [{"role": "user", "content": " ".join(["word"] * n)} for n in (1, 10, 200, 3000)])
     memory.drain()
     assert memory.stats()["tokens"] == 3211 + 4 * (4 + 1)
 
 
-def test_b_phase_2_the_brief_has_the_documents_structure_and_persists(
-    open_memory: Open, model: FakeModel | None
-) -> None:
+def test_the_brief_has_the_promised_structure_and_persists(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 2: memory_compression with its fields, the same after opening again."""
     memory = open_memory(settings="B", model=model)
     assert memory.brief("trip") is None
-    memory.add_many("trip", talk(11))
+    memory.add_many("trip", long_turns(11))
     memory.drain()
     brief = sound_brief(memory)
     assert list(brief.ledger) == LEDGER
@@ -60,7 +68,7 @@ def test_b_phase_2_the_brief_has_the_documents_structure_and_persists(
     assert open_memory(settings="B").brief("trip") == brief
 
 
-def test_b_phase_3_the_newest_turns_that_fit_are_kept(open_memory: Open, model: FakeModel | None) -> None:
+def test_the_newest_turns_that_fit_are_kept(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 3: 15 × 2 messages of 200 words; the keep window fits in 2500 tokens and is as large as it can be."""
     memory = open_memory(settings="B", model=model)
     for n in range(15):
@@ -75,10 +83,10 @@ def test_b_phase_3_the_newest_turns_that_fit_are_kept(open_memory: Open, model: 
     assert brief.messages_summarized_count + len(kept) == 30
 
 
-def test_b_phase_3_a_short_conversation_is_left_alone(open_memory: Open, model: FakeModel | None) -> None:
+def test_a_short_conversation_is_left_alone(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 3.5 and scenario 1: nothing is summarised, every message is in the prompt."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", [*talk(2), {"role": "user", "content": "And the fifth."}])
+    memory.add_many("trip", [*long_turns(2), {"role": "user", "content": "And the fifth."}])
     memory.drain()
     assert memory.brief("trip") is None
     assert memory.brief_versions("trip") == []
@@ -92,19 +100,19 @@ def test_b_phase_3_a_short_conversation_is_left_alone(open_memory: Open, model: 
     assert model is None or model.calls == []
 
 
-def test_b_phase_3_the_system_prompt_counts_for_the_threshold(open_memory: Open, model: FakeModel | None) -> None:
+def test_the_system_prompt_counts_for_the_threshold(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 3: "helper to estimate tokens including system prompt and summaries"; spec §4's table."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", talk(9))
+    memory.add_many("trip", long_turns(9))
     memory.drain()
     assert memory.brief("trip") is None  # about 2800 tokens
     memory.context("trip", "hello", system_prompt="You are a helpful assistant. " * 100)  # 600 more
-    memory.add_many("trip", said("thanks"))
+    memory.add_many("trip", user_turns("thanks"))
     memory.drain()
     assert memory.brief("trip") is not None
 
 
-def test_b_phase_4_important_data_is_extracted(open_memory: Open, model: FakeModel | None) -> None:
+def test_important_data_is_extracted(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 4: preferences, structure, sources, facts."""
     memory = open_memory(settings="B", model=model)
     memory.add_many(
@@ -120,7 +128,7 @@ def test_b_phase_4_important_data_is_extracted(open_memory: Open, model: FakeMod
                 "content": "Important sources: https://example.com/paper1, https://example.com/paper2",
             },
             {"role": "user", "content": "The key finding is that X causes Y. This is critical for the paper."},
-            *talk(11),
+            *long_turns(11),
         ],
     )
     memory.drain()
@@ -131,14 +139,14 @@ def test_b_phase_4_important_data_is_extracted(open_memory: Open, model: FakeMod
     assert any("X causes Y" in fact for fact in found["important_facts"])
 
 
-def test_b_phase_4_new_data_is_merged_with_the_old(open_memory: Open, model: FakeModel | None) -> None:
+def test_new_data_is_merged_with_the_old(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 4.3: both preferences, both links, each once, in the order of time."""
     memory = open_memory(settings=Settings(memory_k_raw_turns=1), model=model)
-    memory.add_many("trip", said("I prefer dark mode. See https://example.com/url1 please.", "Thanks a lot."))
+    memory.add_many("trip", user_turns("I prefer dark mode. See https://example.com/url1 please.", "Thanks a lot."))
     memory.compress("trip", force=True)
     memory.add_many(
         "trip",
-        said(
+        user_turns(
             "My favorite font is Arial.", "See https://example.com/url2 or https://example.com/url1.", "Bye.", first=9
         ),
     )
@@ -150,7 +158,7 @@ def test_b_phase_4_new_data_is_merged_with_the_old(open_memory: Open, model: Fak
     assert "arial" in preferences
 
 
-def test_b_phase_4_messages_without_important_data_give_the_empty_structure(open_memory: Open) -> None:
+def test_messages_without_important_data_give_the_empty_structure(open_memory: Open) -> None:
     """B phase 4.5."""
     memory = open_memory(settings=Settings(memory_k_raw_turns=1))
     memory.add_many("trip", [{"role": "user", "content": "hm"}, {"role": "user", "content": "ok"}])
@@ -161,18 +169,18 @@ def test_b_phase_4_messages_without_important_data_give_the_empty_structure(open
     assert not any(found.values())
 
 
-def test_b_phase_5_the_summary_grows_by_the_ladder(open_memory: Open, model: FakeModel | None) -> None:
+def test_the_summary_grows_by_the_ladder(open_memory: Open, model: FakeModel | None) -> None:
     """B phases 5.1, 5.2 and 6.5, scenarios 2 and 3: 100–150, 200–250, 300–350, 400–450, then 500–750 words."""
     memory = open_memory(settings="B", model=model)
     lengths: dict[int, int] = {}
     turns = 0
     while len(lengths) < 7 and turns < 60:
         more = 4 if turns else 11
-        memory.add_many("trip", talk(more, first=turns))
+        memory.add_many("trip", long_turns(more, first=turns))
         turns += more
         memory.drain()
         brief = sound_brief(memory)
-        lengths[brief.version] = words(brief.narrative)
+        lengths[brief.version] = count_words(brief.narrative)
         assert brief.tokens <= 1000
         assert memory.context("trip", "hello", system_prompt=SYSTEM).tokens <= 3000
     ladder = [(100, 150), (200, 250), (300, 350), (400, 450), (500, 750), (500, 750), (500, 750)]
@@ -181,30 +189,30 @@ def test_b_phase_5_the_summary_grows_by_the_ladder(open_memory: Open, model: Fak
     ] == [True] * 7, lengths  # fmt: skip
 
 
-def test_b_phase_5_old_and_new_are_both_told(open_memory: Open, model: FakeModel | None) -> None:
+def test_old_and_new_are_both_told(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 5.3: incremental summarisation keeps the old context and adds the new."""
     memory = open_memory(settings=Settings(memory_k_raw_turns=1, narrative_policy="words"), model=model)
-    memory.add_many("trip", said("Our windmill needs new sails.", "Thanks a lot."))
+    memory.add_many("trip", user_turns("Our windmill needs new sails.", "Thanks a lot."))
     memory.compress("trip", force=True)
-    memory.add_many("trip", said("Now let's discuss the submarine.", "Bye for today.", first=9))
+    memory.add_many("trip", user_turns("Now let's discuss the submarine.", "Bye for today.", first=9))
     memory.compress("trip", force=True)
     told = sound_brief(memory).narrative
     assert "windmill" in told
     assert "submarine" in told
 
 
-def test_b_phase_5_a_very_long_conversation_is_told_shortly(open_memory: Open, model: FakeModel | None) -> None:
+def test_a_very_long_conversation_is_told_shortly(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 5.5: 20,000 tokens at once, folded in steps."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", talk(60))
+    memory.add_many("trip", long_turns(60))
     memory.drain()
     brief = sound_brief(memory)
     assert brief.version >= 2
-    assert words(brief.narrative) <= 750
+    assert count_words(brief.narrative) <= 750
     assert memory.context("trip", "hello").tokens <= 3000
 
 
-def test_b_phase_6_it_folds_again_only_when_there_is_enough_again(
+def test_it_compresses_again_only_when_there_is_enough_again(
     open_memory: Open, model: FakeModel | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B phase 6.1 to 6.5: at 3000 tokens, not at the next messages, then at 3000 again."""
@@ -214,25 +222,25 @@ def test_b_phase_6_it_folds_again_only_when_there_is_enough_again(
     def folds() -> int:
         return sum(record.getMessage().startswith("brief: version=") for record in caplog.records)
 
-    memory.add_many("trip", talk(8))
+    memory.add_many("trip", long_turns(8))
     memory.drain()
     assert folds() == 0
-    memory.add_many("trip", talk(3, first=8))
+    memory.add_many("trip", long_turns(3, first=8))
     memory.drain()
     assert folds() == 1
-    memory.add_many("trip", said("hello", "thanks", first=100))
+    memory.add_many("trip", user_turns("hello", "thanks", first=100))
     memory.drain()
     assert (folds(), sound_brief(memory).version) == (1, 1)
-    memory.add_many("trip", talk(4, first=11))
+    memory.add_many("trip", long_turns(4, first=11))
     memory.drain()
     assert (folds(), sound_brief(memory).version) == (2, 2)
 
 
-def test_b_phase_7_the_prompt_is_in_the_documents_order(open_memory: Open, model: FakeModel | None) -> None:
+def test_the_prompt_is_in_the_promised_order(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 7: system → important data → summary → recent messages, and no summarised message in the tail."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", said("I prefer dark mode.", "We decided to use PostgreSQL."))
-    memory.add_many("trip", talk(11, first=2))
+    memory.add_many("trip", user_turns("I prefer dark mode.", "We decided to use PostgreSQL."))
+    memory.add_many("trip", long_turns(11, first=2))
     memory.drain()
     brief = sound_brief(memory)
     context = memory.context("trip", "What theme do I like?", system_prompt=SYSTEM)
@@ -248,13 +256,13 @@ def test_b_phase_7_the_prompt_is_in_the_documents_order(open_memory: Open, model
     ]
     assert places == sorted(places)
     assert "dark" in context.text[places[1] : places[2]]
-    assert min(tail_of(context)) > brief.through_seq
-    assert tail_of(context)[-1] == memory.history("trip")[-1].seq
+    assert min(tail_seqs(context)) > brief.through_seq
+    assert tail_seqs(context)[-1] == memory.history("trip")[-1].seq
     assert context.tokens <= 3000
     assert context.explain["brief"] == {"version": 1, "through_seq": brief.through_seq}
 
 
-def test_b_phase_7_a_conversation_without_summary_works_normally(open_memory: Open, model: FakeModel | None) -> None:
+def test_a_conversation_without_summary_works_normally(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 7.4."""
     memory = open_memory(settings="B", model=model)
     memory.add("new", "user", "First message")
@@ -262,10 +270,10 @@ def test_b_phase_7_a_conversation_without_summary_works_normally(open_memory: Op
     assert [one["content"] for one in context.messages] == ["First message", "hello"]
 
 
-def test_b_phase_8_a_failing_model_breaks_nothing(open_memory: Open) -> None:
+def test_a_failing_model_breaks_nothing(open_memory: Open) -> None:
     """B phase 8.1, corrected by spec §4: not everything is sent; the built-in compressor stands in, by name."""
     memory = open_memory(settings="B", model=FakeModel([ValueError("invalid API key")]))
-    memory.add_many("trip", talk(20))
+    memory.add_many("trip", long_turns(20))
     memory.drain()
     brief = memory.brief("trip")
     assert brief is not None
@@ -276,13 +284,11 @@ def test_b_phase_8_a_failing_model_breaks_nothing(open_memory: Open) -> None:
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
-def test_b_phase_8_a_single_very_long_message_is_handled(
-    open_memory: Open, model: FakeModel | None, place: str
-) -> None:
+def test_a_single_very_long_message_is_handled(open_memory: Open, model: FakeModel | None, place: str) -> None:
     """B phase 8.2: one message of more than 3000 tokens."""
     memory = open_memory(settings="B", model=model)
     long = {"role": "user", "content": "I keep " + "word " * 4000 + "and the vault code is 5512.", "id": "long"}
-    around = talk(4, count=2)
+    around = long_turns(4, count=2)
     at = {"first": 0, "middle": 4, "last": 8}[place]
     memory.add_many("trip", [*around[:at], long, *around[at:]])
     memory.drain()
@@ -290,11 +296,11 @@ def test_b_phase_8_a_single_very_long_message_is_handled(
     assert context.tokens <= 3000
     assert len(memory.history("trip")) == 9
     brief = sound_brief(memory)
-    assert words(brief.narrative) <= 150
+    assert count_words(brief.narrative) <= 150
     assert (brief.through_seq >= 9) is False
 
 
-def test_b_phase_8_an_empty_conversation_is_no_error(open_memory: Open, model: FakeModel | None) -> None:
+def test_an_empty_conversation_is_no_error(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 8.4."""
     memory = open_memory(settings="B", model=model)
     assert (memory.brief("nowhere"), memory.compress("nowhere"), memory.compress("nowhere", force=True)) == (None,) * 3
@@ -305,11 +311,11 @@ def test_b_phase_8_an_empty_conversation_is_no_error(open_memory: Open, model: F
     assert memory.compress("blank", force=True) is None
 
 
-def test_b_phase_8_messages_sent_rapidly_are_all_kept(open_memory: Open, model: FakeModel | None) -> None:
+def test_messages_sent_rapidly_are_all_kept(open_memory: Open, model: FakeModel | None) -> None:
     """B phase 8.5: concurrent requests on one conversation with a worker at work."""
     memory = open_memory(settings="B", model=model, worker=True)
-    texts = [one | {"id": f"r{n}"} for n, one in enumerate(talk(12))]
-    added = at_once(*(partial(memory.add, "trip", **one) for one in texts))
+    texts = [one | {"id": f"r{n}"} for n, one in enumerate(long_turns(12))]
+    added = run_at_once(*(partial(memory.add, "trip", **one) for one in texts))
     assert not [one for one in added if isinstance(one, BaseException)]
     assert memory.drain(timeout=30).complete
     assert sorted(m.id for m in memory.history("trip")) == sorted(one["id"] for one in texts)
@@ -318,43 +324,43 @@ def test_b_phase_8_messages_sent_rapidly_are_all_kept(open_memory: Open, model: 
     assert len(versions) >= 1
 
 
-# Document B, phase 9: what the phases above have not shown.
+# What the tests above have not shown.
 
 
-def test_b_scenario_2_first_summarisation(open_memory: Open, model: FakeModel | None, clock: FakeClock) -> None:
+def test_first_summarisation(open_memory: Open, model: FakeModel | None, clock: FakeClock) -> None:
     """B scenario 2: version 1, 100–150 words, data, a time, under 1000 tokens; the next prompt rests on it."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", said("I am allergic to peanuts and I live in Riyadh."))
-    memory.add_many("trip", talk(12, first=1))
+    memory.add_many("trip", user_turns("I am allergic to peanuts and I live in Riyadh."))
+    memory.add_many("trip", long_turns(12, first=1))
     memory.drain()
     brief = sound_brief(memory)
     assert brief.summary_version == 1
-    assert 100 <= words(brief.narrative) <= 150
+    assert 100 <= count_words(brief.narrative) <= 150
     assert any(brief.ledger.values())
     assert brief.last_summarized_at == clock.now()
     assert brief.tokens < 1000
     context = memory.context("trip", "Plan dinner for me", system_prompt=SYSTEM)
     assert "peanuts" in context.text
-    assert len(tail_of(context)) < len(memory.history("trip"))
+    assert len(tail_seqs(context)) < len(memory.history("trip"))
 
 
-def test_b_scenario_4_what_was_important_stays(open_memory: Open, model: FakeModel | None) -> None:
+def test_what_was_important_stays(open_memory: Open, model: FakeModel | None) -> None:
     """B scenario 4: preferences, structure and sources of the first fold are there after the second and third."""
     memory = open_memory(settings="B", model=model)
     memory.add_many(
         "trip",
-        said(
+        user_turns(
             "I prefer dark mode.",
             "Document structure: Intro, Methods, Results, Conclusion",
             "Key sources: https://example.com/url1, https://example.com/url2",
         ),
     )
-    memory.add_many("trip", talk(11, first=10))
+    memory.add_many("trip", long_turns(11, first=10))
     memory.drain()
     first = sound_brief(memory)
-    memory.add_many("trip", said("We decided to publish in May.", "I am allergic to nuts.", first=50))
+    memory.add_many("trip", user_turns("We decided to publish in May.", "I am allergic to nuts.", first=50))
     for start in (30, 40, 50):
-        memory.add_many("trip", talk(8, first=start))
+        memory.add_many("trip", long_turns(8, first=start))
         memory.drain()
     last = sound_brief(memory)
     assert last.version > first.version
@@ -367,42 +373,42 @@ def test_b_scenario_4_what_was_important_stays(open_memory: Open, model: FakeMod
     assert last.entries[: len(first.entries)] == first.entries  # nothing was lost, and the order is that of time
 
 
-def test_b_scenario_6_requests_do_not_wait_for_the_model(open_memory: Open) -> None:
+def test_requests_do_not_wait_for_the_model(open_memory: Open) -> None:
     """B scenario 6, with spec §4 for "synchronously": adds and contexts are done while the model still thinks."""
-    model = Thinking()
+    model = SlowModel()
     memory = open_memory(settings="B", model=model, worker=True)
-    memory.add_many("trip", talk(11))
-    assert model.asked.wait(20)
+    memory.add_many("trip", long_turns(11))
+    assert model.asked.wait(60)
     before = memory.add("trip", "user", "Are you there?")
     context = memory.context("trip", "Anything new?")
     assert not model.may_answer.is_set()
     assert memory.brief("trip") is None
     assert before.seq == 23
     assert context.tokens <= 3000
-    assert 23 in tail_of(context)
+    assert 23 in tail_seqs(context)
     model.may_answer.set()
     assert memory.drain(timeout=30).complete
     assert sound_brief(memory).through_seq < 23
 
 
-def test_b_scenario_7_the_whole_history_is_still_shown(open_memory: Open, model: FakeModel | None) -> None:
+def test_the_whole_history_is_still_shown(open_memory: Open, model: FakeModel | None) -> None:
     """B scenario 7: summarising never changes what people see."""
     memory = open_memory(settings="B", model=model)
-    memory.add_many("trip", talk(20))
+    memory.add_many("trip", long_turns(20))
     before = memory.history("trip")
     memory.drain()
     assert sound_brief(memory).version >= 1
     assert memory.history("trip") == before
-    assert [m.content for m in before] == [one["content"] for one in talk(20)]
+    assert [m.content for m in before] == [one["content"] for one in long_turns(20)]
     assert [m.seq for m in memory.history("trip", before=5, limit=2)] == [3, 4]
 
 
-def test_b_scenario_8_conversations_have_briefs_of_their_own(open_memory: Open, model: FakeModel | None) -> None:
+def test_conversations_have_briefs_of_their_own(open_memory: Open, model: FakeModel | None) -> None:
     """B scenario 8: no data of one conversation in the brief of another."""
     memory = open_memory(settings="B", model=model)
     for place, name in enumerate(("one", "two", "three")):
-        told = said(f"My favorite animal is the {('zebra', 'walrus', 'ostrich')[place]}.", first=100 * place)
-        filler = [one | {"id": f"{name}{one['id']}"} for one in talk(11, first=100 * place)]
+        told = user_turns(f"My favorite animal is the {('zebra', 'walrus', 'ostrich')[place]}.", first=100 * place)
+        filler = [one | {"id": f"{name}{one['id']}"} for one in long_turns(11, first=100 * place)]
         memory.add_many(name, [*told, *filler])
     memory.drain()
     for name, own in (("one", "zebra"), ("two", "walrus"), ("three", "ostrich")):

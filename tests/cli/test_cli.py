@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from recollect import Conflict, Denied, InvalidInput, Memory, NotFound, StoreUnavailable
 from recollect.cli import app
-from recollect.cli.display import clean
-from recollect.cli.options import command
+from recollect.cli.display import to_printable
+from recollect.cli.options import make_command
 
 RUNNER = CliRunner()
 Run = Callable[..., Any]
@@ -47,7 +47,7 @@ def test_add_keeps_every_option_with_the_message(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("input_bytes", "content"),
     [
         (b"one\ntwo\n", "one\ntwo"),
         (b"one\r\n", "one"),
@@ -56,8 +56,8 @@ def test_add_keeps_every_option_with_the_message(run: Run) -> None:
         (b"", ""),
     ],
 )
-def test_add_reads_stdin_without_its_last_line_break(run: Run, given: bytes, kept: str) -> None:
-    assert as_json(run("add", "trip", "user", "-", "--json", input=given))["content"] == kept
+def test_add_reads_stdin_without_its_last_line_break(run: Run, input_bytes: bytes, content: str) -> None:
+    assert as_json(run("add", "trip", "user", "-", "--json", input=input_bytes))["content"] == content
 
 
 def test_add_says_how_many_bytes_of_stdin_could_not_be_stored(run: Run) -> None:
@@ -91,7 +91,7 @@ def test_add_says_when_an_id_was_stored_before_with_other_words(run: Run) -> Non
         (("trip", "user", "Hello", "--person", " "), "invalid_person"),
     ],
 )
-def test_what_cannot_be_stored_counts_as_wrong_use(run: Run, args: tuple[str, ...], code: str) -> None:
+def test_input_that_cannot_be_stored_exits_with_2(run: Run, args: tuple[str, ...], code: str) -> None:
     result = run("add", *args, code=2)
     assert result.stdout == ""
     assert re.fullmatch(rf"error: .* \[{code}\]", result.stderr.splitlines()[-1])
@@ -146,19 +146,21 @@ def test_history_shows_tool_calls(run: Run, db: str) -> None:
     assert '[calls {"name": "weather"}]' in run("history", "trip").stdout
 
 
-def test_a_message_has_no_power_over_the_terminal(run: Run) -> None:
+def test_a_message_cannot_control_the_terminal(run: Run) -> None:
     run("add", "t\x1b[2J", "user", "\x1b[31mred\x07 \x9b1m [bold]x[/bold] :smile:", "--name", "\x1b]0;title\x07")
     shown = run("history", "t\x1b[2J").stdout + run("conversations").stdout
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
     assert "␛[31mred␇ \ufffd1m [bold]x[/bold] :smile:" in shown
 
 
-def test_clean_text_keeps_line_breaks_tabs_and_every_script() -> None:
-    assert clean("a\r\nb\tc\rمرحبا\x7f") == "a\nb\tc␍مرحبا␡"
+def test_printable_text_keeps_line_breaks_tabs_and_every_script() -> None:
+    assert to_printable("a\r\nb\tc\rمرحبا\x7f") == "a\nb\tc␍مرحبا␡"
 
 
 def test_an_unknown_conversation_is_not_found(run: Run, trip: str) -> None:
-    assert run("history", "trp", code=3).stderr == "error: There is no conversation 'trp'. [conversation_not_found]\n"
+    assert run("history", "trp", code=3).stderr == (
+        "error: There is no conversation 'trp'. `recollect conversations` lists them. [conversation_not_found]\n"
+    )
 
 
 def test_an_emptied_conversation_is_found(run: Run, trip: str) -> None:
@@ -186,7 +188,7 @@ def test_without_conversations_the_list_is_empty(run: Run) -> None:
     assert as_json(run("conversations", "--json")) == []
 
 
-def test_stats_counts_messages_and_says_what_waits(run: Run, trip: str) -> None:
+def test_stats_counts_messages_and_conversations_that_wait_for_work(run: Run, trip: str) -> None:
     shown = run("stats").stdout
     assert re.search(r"^messages +60$", shown, re.MULTILINE)
     assert re.search(r"^conversations that wait for derived work +1$", shown, re.MULTILINE)
@@ -276,7 +278,7 @@ def test_every_kind_of_error_has_its_exit_code(error: BaseException, code: int) 
         raise error
 
     failing = typer.Typer(pretty_exceptions_enable=False)
-    failing.command()(command(fail))
+    failing.command()(make_command(fail))
     result = RUNNER.invoke(failing, [])
     assert (result.exit_code, result.stdout) == (code, "")
     assert len(result.stderr.splitlines()) == (0 if code == 130 else 1)
@@ -289,7 +291,7 @@ def test_with_json_an_error_is_json_on_stderr(run: Run, trip: str) -> None:
     assert (error["code"], error["retryable"]) == ("conversation_not_found", False)
 
 
-def test_a_database_that_cannot_be_opened_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_is_one_line_on_stderr(run: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database " * 100)
     assert run("stats", at=str(tmp_path / "text"), code=1).stderr.count("\n") == 1
     assert "invalid_location" in run("stats", at="mysql://x", code=2).stderr

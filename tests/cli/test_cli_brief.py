@@ -1,4 +1,4 @@
-"""The brief by the command line: a version, all versions, what changed, folding on demand; and presets."""
+"""`recollect brief` and `recollect compress`: a version, all versions, what changed, compressing; and presets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from recollect import Memory, Settings, count_tokens_for_messages
 from recollect.cli import display
-from recollect.cli.brief import compare
+from recollect.cli.brief_changes import BriefChange, compare_versions
 from recollect.core.compression.brief import Brief
 from recollect.core.compression.narrative import Statement
 from recollect.testing import FakeModel
@@ -35,18 +35,18 @@ SAID = (
 
 
 def turns(*said: str, first: int = 1) -> list[dict[str, Any]]:
-    """Each with an answer, a day apart."""
-    found = []
+    """Return user messages with an answer each, a day apart."""
+    messages = []
     for number, text in enumerate(said, first):
         at = datetime(2026, 3, 1, 23, 30, tzinfo=UTC) + timedelta(days=number - 1)
-        found.append({"id": f"u{number}", "role": "user", "content": text, "at": at})
-        found.append({"id": f"a{number}", "role": "assistant", "content": "I see.", "at": at})
-    return found
+        messages.append({"id": f"u{number}", "role": "user", "content": text, "at": at})
+        messages.append({"id": f"a{number}", "role": "assistant", "content": "I see.", "at": at})
+    return messages
 
 
 @pytest.fixture
-def told(db: str) -> str:
-    """Nine turns in Riyadh, of which two versions of a brief tell seven."""
+def briefed(db: str) -> str:
+    """Return a database with nine turns in Riyadh; seven of them are in a brief of two versions."""
     with Memory(db, worker=False, settings="A") as memory:
         memory.add_many("trip", turns(*SAID[:5]))
         memory.update_conversation("trip", zone="Asia/Riyadh")
@@ -57,7 +57,8 @@ def told(db: str) -> str:
 
 
 @pytest.fixture
-def untold(db: str) -> str:
+def unbriefed(db: str) -> str:
+    """Return a database with nine turns and no brief."""
     with Memory(db, worker=False) as memory:
         memory.add_many("trip", turns(*SAID))
     return db
@@ -80,30 +81,30 @@ def uncoloured(text: str) -> str:
 # A version
 
 
-def test_a_brief_shows_where_it_stands_what_it_tells_and_what_it_folded(run: Run, told: str) -> None:
-    with Memory(told, worker=False) as memory:
+def test_a_brief_shows_its_version_its_narrative_and_what_it_compressed(run: Run, briefed: str) -> None:
+    with Memory(briefed, worker=False) as memory:
         found = memory.brief("trip")
     assert found is not None
     shown = run("brief", "trip").stdout
     head, _, narrative, *rest = shown.splitlines()
     when = r"\d{4}-\d\d-\d\d \d\d:\d\d"
-    assert re.fullmatch(rf"trip · version 2 · through message 14 of 18 · {when} · built in", head)
+    assert re.fullmatch(rf"trip · version 2 · through message 14 of 18 · {when} · built-in summariser", head)
     assert narrative == found.narrative
     assert {"decisions", "facts", "links"} <= set(rest)
     assert "  allergic to peanuts" in rest
-    assert re.search(r"^folded +8 messages$", shown, re.MULTILINE)
+    assert re.search(r"^compressed +8 messages$", shown, re.MULTILINE)
     assert re.search(r"^timespan +2026-03-\d\d .+–2026-03-\d\d ", shown, re.MULTILINE)
     assert re.search(rf"^tokens saved +\d+%; the brief takes about {found.tokens:,}$", shown, re.MULTILINE)
 
 
-def test_what_was_superseded_stands_after_what_holds_with_its_last_day_in_the_zone(run: Run, told: str) -> None:
+def test_superseded_entries_follow_those_that_hold_with_their_last_day_in_the_zone(run: Run, briefed: str) -> None:
     shown = run("brief", "trip").stdout
     assert re.search(r"^  lives in Berlin$(?s:.*)^  lives in Paris, until 2026-03-07$", shown, re.MULTILINE)
     assert "until" not in run("brief", "trip", "--version", 1).stdout
 
 
-def test_a_brief_as_json_is_what_the_method_returns(run: Run, told: str) -> None:
-    with Memory(told, worker=False) as memory:
+def test_a_brief_as_json_is_what_the_method_returns(run: Run, briefed: str) -> None:
+    with Memory(briefed, worker=False) as memory:
         newest, first = memory.brief("trip"), memory.brief("trip", version=1)
     assert newest is not None
     assert first is not None
@@ -111,12 +112,12 @@ def test_a_brief_as_json_is_what_the_method_returns(run: Run, told: str) -> None
     assert as_json(run("brief", "trip", "--version", 1, "--json")) == first.to_dict()
 
 
-def test_sources_are_the_places_of_messages_in_the_log(run: Run, told: str) -> None:
+def test_sources_are_the_numbers_of_messages_in_the_log(run: Run, briefed: str) -> None:
     shown = run("brief", "trip", "--sources").stdout
     assert "  allergic to peanuts #3\n" in shown
     assert "  lives in Berlin #11\n" in shown
     assert "  lives in Paris, until 2026-03-07 #1\n" in shown
-    with Memory(told, worker=False) as memory:
+    with Memory(briefed, worker=False) as memory:
         found = memory.brief("trip")
     assert found is not None
     for statement in found.statements:
@@ -124,7 +125,9 @@ def test_sources_are_the_places_of_messages_in_the_log(run: Run, told: str) -> N
     assert "#" not in run("brief", "trip").stdout
 
 
-def test_on_a_terminal_text_is_wrapped_and_what_is_over_is_dim(run: Run, told: str, on_terminal: None) -> None:
+def test_on_a_terminal_text_is_wrapped_and_superseded_entries_are_dim(
+    run: Run, briefed: str, on_terminal: None
+) -> None:
     shown = run("brief", "trip", "--sources").stdout
     assert "\x1b[2mlives in Paris, until 2026-03-07\x1b[0m" in shown
     body = uncoloured(shown).partition("\n\n")[2]
@@ -132,21 +135,23 @@ def test_on_a_terminal_text_is_wrapped_and_what_is_over_is_dim(run: Run, told: s
     assert "أنا لا آكل لحم الخنزير" in body
 
 
-def test_a_model_that_wrote_a_brief_is_named_and_one_that_failed_is_told(run: Run, untold: str) -> None:
-    with Memory(untold, worker=False, settings="A", model=FakeModel(replies=["no JSON", "nor this"])) as memory:
+def test_the_writer_of_a_brief_is_named_and_a_model_that_failed_too(run: Run, unbriefed: str) -> None:
+    with Memory(unbriefed, worker=False, settings="A", model=FakeModel(replies=["no JSON", "nor this"])) as memory:
         made = memory.compress("trip")
     assert made is not None
     assert made.degraded
-    assert f" · built in · the model failed: {made.degraded}\n" in run("brief", "trip").stdout
+    assert f" · built-in summariser · the model failed: {made.degraded}\n" in run("brief", "trip").stdout
 
 
 # None, and wrong use
 
 
-def test_without_a_brief_nothing_is_printed_and_a_note_says_when_there_will_be_one(run: Run, untold: str) -> None:
+def test_without_a_brief_nothing_is_printed_and_a_note_says_when_there_will_be_one(run: Run, unbriefed: str) -> None:
     result = run("brief", "trip")
     assert result.stdout == ""
-    assert "No brief of 18 messages yet. A worker folds older turns above 6,000 tokens." in result.stderr
+    assert (
+        "There is no brief of the 18 messages yet. A worker compresses older turns above 6,000 tokens." in result.stderr
+    )
     assert "`recollect compress trip --force`" in result.stderr
     assert as_json(run("brief", "trip", "--json")) is None
     assert as_json(run("brief", "trip", "--diff", "--json")) is None
@@ -158,11 +163,11 @@ def test_without_a_brief_nothing_is_printed_and_a_note_says_when_there_will_be_o
     [
         ("A", "from 5 messages on."),
         ("B", "above 3,000 tokens."),
-        ("C", "The settings never fold older turns."),
+        ("C", "By the settings older turns are never compressed."),
         ("recall", "after every 5 answers."),
     ],
 )
-def test_when_there_will_be_one_depends_on_the_settings(run: Run, untold: str, preset: str, when: str) -> None:
+def test_when_there_will_be_one_depends_on_the_settings(run: Run, unbriefed: str, preset: str, when: str) -> None:
     assert when in run("brief", "trip", "--preset", preset).stderr
 
 
@@ -183,7 +188,7 @@ def test_when_there_will_be_one_depends_on_the_settings(run: Run, untold: str, p
     ],
 )
 def test_what_is_not_there_or_contradicts_itself_is_refused(
-    run: Run, told: str, args: tuple[object, ...], code: str, exit_code: int
+    run: Run, briefed: str, args: tuple[object, ...], code: str, exit_code: int
 ) -> None:
     result = run(*args, code=exit_code)
     assert result.stdout == ""
@@ -199,13 +204,14 @@ def test_without_a_database_there_is_no_brief_and_none_is_made(run: Run) -> None
 # Versions and changes
 
 
-def test_versions_are_listed_with_what_each_folded(run: Run, told: str) -> None:
+def test_versions_are_listed_with_how_many_messages_each_compressed(run: Run, briefed: str) -> None:
     rows = [row.split() for row in run("brief", "trip", "--versions").stdout.splitlines()[1:]]
-    assert [row[:3] + row[-2:] for row in rows] == [["1", "6", "6", "built", "in"], ["2", "8", "14", "built", "in"]]
+    assert [row[:3] for row in rows] == [["1", "6", "6"], ["2", "8", "14"]]
+    assert [row[-2:] for row in rows] == [["built-in", "summariser"]] * 2
     assert [one["messages"] for one in as_json(run("brief", "trip", "--versions", "--json"))] == [6, 14]
 
 
-def test_a_diff_marks_what_is_new_and_what_was_superseded(run: Run, told: str) -> None:
+def test_a_diff_marks_what_is_new_and_what_was_superseded(run: Run, briefed: str) -> None:
     shown = run("brief", "trip", "--diff", "--sources").stdout
     assert shown.startswith("from version 1 to version 2\n")
     assert "  ~ lives in Paris, until 2026-03-07 #1\n" in shown
@@ -214,7 +220,7 @@ def test_a_diff_marks_what_is_new_and_what_was_superseded(run: Run, told: str) -
     assert "allergic" not in shown.partition("\nfacts\n")[2]
 
 
-def test_the_first_version_and_since_0_are_compared_to_nothing(run: Run, told: str) -> None:
+def test_the_first_version_and_since_0_are_compared_to_nothing(run: Run, briefed: str) -> None:
     first = run("brief", "trip", "--version", 1, "--diff").stdout
     assert first.startswith("from nothing to version 1\n")
     assert "  + lives in Paris\n" in first
@@ -223,7 +229,7 @@ def test_the_first_version_and_since_0_are_compared_to_nothing(run: Run, told: s
     assert whole["entries_added"] == as_json(run("brief", "trip", "--json"))["entries"]
 
 
-def test_a_diff_as_json_has_statements_and_entries(run: Run, told: str) -> None:
+def test_a_diff_as_json_has_statements_and_entries(run: Run, briefed: str) -> None:
     change = as_json(run("brief", "trip", "--diff", "--json"))
     first, second = (as_json(run("brief", "trip", "--version", n, "--json")) for n in (1, 2))
     assert [one["value"] for one in change["entries_superseded"]] == ["Paris"]
@@ -234,7 +240,7 @@ def test_a_diff_as_json_has_statements_and_entries(run: Run, told: str) -> None:
     }
 
 
-def test_a_sentence_that_had_to_give_way_is_marked_as_gone(run: Run, db: str, on_terminal: None) -> None:
+def test_a_statement_that_is_dropped_for_length_is_marked_as_removed(run: Run, db: str, on_terminal: None) -> None:
     short = Settings(compress_messages_at=5, memory_summary_token_cap=50)
     with Memory(db, worker=False, settings=short) as memory:
         for place in range(0, 60, 6):
@@ -247,58 +253,92 @@ def test_a_sentence_that_had_to_give_way_is_marked_as_gone(run: Run, db: str, on
     assert f"  + \x1b[32m{change['statements_added'][0]['text'].split()[0]}" in shown
 
 
-def test_a_version_that_says_the_same_says_so(run: Run, db: str) -> None:
+def test_a_diff_without_changes_says_so(run: Run, db: str) -> None:
     silence = [{"role": "user", "content": " "}] * 6
     with Memory(db, worker=False, settings="A") as memory:
         for said in (turns(*SAID[:3]), silence, silence):
             memory.add_many("trip", said)
             memory.compress("trip")
     shown = run("brief", "trip", "--diff")
-    assert (shown.stdout, shown.stderr) == ("from version 2 to version 3\n", "Nothing changed in its words.\n")
+    assert (shown.stdout, shown.stderr) == ("from version 2 to version 3\n", "No statement and no entry changed.\n")
 
 
-def test_a_day_that_is_told_in_one_version_alone_is_no_change() -> None:
-    at = datetime(2026, 3, 1, tzinfo=UTC)
-    said = [Statement(f"{day}Sara likes tea.", ("m",), at, 1) for day in ("", "[2 Mar] ", "[2 Mar 2026] ", "[sic] ")]
-    for one in said[:3]:
-        assert not _changed(said[0], one)
-    assert _changed(said[0], said[3])
+@pytest.mark.parametrize("day", ["", "[2 Mar] ", "[2 Mar 2026] ", "[2 March] ", "[2 March 2026] ", "[17 December] "])
+def test_a_day_label_that_one_version_alone_has_is_no_change(day: str) -> None:
+    plain, labelled = _statement("Sara likes tea."), _statement(f"{day}Sara likes tea.")
+    for change in (_change(plain, labelled), _change(labelled, plain)):
+        assert (change.statements_added, change.statements_removed) == ((), ())
 
 
-def _changed(*said: Statement) -> tuple[Statement, ...]:
+def test_brackets_that_are_no_day_label_are_a_change() -> None:
+    change = _change(_statement("Sara likes tea."), _statement("[sic] Sara likes tea."))
+    assert [one.text for one in change.statements_added] == ["[sic] Sara likes tea."]
+
+
+def test_a_date_that_one_version_alone_adds_to_yesterday_is_no_change() -> None:
+    plain = _statement("The user saw a doctor yesterday.")
+    dated = _statement("[1 March 2026] The user saw a doctor yesterday (28 February 2026).")
+    assert _change(plain, dated).statements_added == ()
+    assert _change(plain, _statement("The user saw a doctor yesterday (27 February 2026).")).statements_added != ()
+
+
+def test_a_second_day_does_not_mark_statements_of_the_first_as_changed(run: Run, db: str) -> None:
+    said = ("I am Sara and I live in Paris.", "I went to the doctor yesterday.", "I am allergic to peanuts.")
+    later = ("I need a new passport.", "My brother is called Omar.", "I bought a bicycle.", "Thanks.", "Well.")
+    morning = datetime(2023, 3, 7, 9, tzinfo=UTC)
+    with Memory(db, worker=False) as memory:
+        for day, texts in enumerate((said, later)):
+            at = morning + timedelta(days=day)
+            memory.add_many("trip", [{"role": "user", "content": text, "at": at} for text in texts])
+            memory.add_many("trip", [{"role": "user", "content": "Hm.", "at": at}] * 3 * (not day))
+            memory.compress("trip", force=True)
+    first, second = (as_json(run("brief", "trip", "--version", n, "--json"))["statements"] for n in (1, 2))
+    assert first[0]["text"] == "The user is Sara and they live in Paris."
+    assert second[0]["text"] == "[7 March 2023] The user is Sara and they live in Paris."
+    assert "The user went to the doctor yesterday (6 March 2023)." in [one["text"] for one in second]
+    change = as_json(run("brief", "trip", "--diff", "--json"))
+    assert change["statements_removed"] == []
+    assert not {one["text"] for one in change["statements_added"]} & {second[0]["text"], second[1]["text"]}
+
+
+def _statement(text: str) -> Statement:
+    return Statement(text, ("m",), datetime(2026, 3, 1, tzinfo=UTC), 1)
+
+
+def _change(*statements: Statement) -> BriefChange:
     old, new = (
-        Brief("trip", 1, "", {}, {}, 1, one.at, "m", {}, (one,), (), 1, 2, 0) for one in said
+        Brief("trip", 1, "", {}, {}, 1, one.at, "m", {}, (one,), (), 1, 2, 0) for one in statements
     )  # fmt: skip
-    return compare(old, new).statements_added
+    return compare_versions(old, new, "UTC")
 
 
-# Folding
+# Compressing
 
 
-def test_compress_says_what_it_folded(run: Run, untold: str) -> None:
+def test_compress_says_what_it_compressed(run: Run, unbriefed: str) -> None:
     shown = run("compress", "trip", "--preset", "A").stdout
-    assert re.search(r"^folded +14 messages of 7 turns$", shown, re.MULTILINE)
+    assert re.search(r"^compressed +14 messages of 7 turns$", shown, re.MULTILINE)
     assert re.search(r"^tokens +\S", shown, re.MULTILINE)
     assert re.search(r"^narrative +\d+ words$", shown, re.MULTILINE)
     assert re.search(r"^ledger +\d+ new, 1 superseded$", shown, re.MULTILINE)
     assert run("brief", "trip").stdout.startswith("trip · version 1 · through message 14 of 18")
 
 
-def test_the_tokens_before_are_those_of_the_turns_and_of_the_brief_before(run: Run, untold: str) -> None:
+def test_the_tokens_before_are_those_of_the_turns_and_of_the_brief_before(run: Run, unbriefed: str) -> None:
     old = 0
     for _ in range(2):
-        with Memory(untold, worker=False) as memory:
+        with Memory(unbriefed, worker=False) as memory:
             memory.add_many("trip", [{"role": "assistant", "content": "Let me tell you more about trains. " * 20}])
             memory.add_many("trip", [{"role": "user", "content": "Go on."}] * 3)
             start = old and memory.history("trip")[-8].seq
         shown = run("compress", "trip", "--force").stdout
         made = as_json(run("brief", "trip", "--json"))
-        with Memory(untold, worker=False) as memory:
-            folded = [one.to_dict() for one in memory.history("trip") if start < one.seq <= made["through_seq"]]
+        with Memory(unbriefed, worker=False) as memory:
+            compressed = [one.to_dict() for one in memory.history("trip") if start < one.seq <= made["through_seq"]]
         numbers = re.search(r"about ([\d,]+) → ([\d,]+)$", shown, re.MULTILINE)
         assert numbers is not None
         before, after = (int(one.replace(",", "")) for one in numbers.groups())
-        assert before == pytest.approx(old + count_tokens_for_messages(folded), rel=0.01)
+        assert before == pytest.approx(old + count_tokens_for_messages(compressed), rel=0.01)
         assert after == made["tokens"]
         old = made["tokens"]
 
@@ -309,36 +349,38 @@ def test_a_brief_that_is_no_shorter_says_so(run: Run, db: str) -> None:
     assert re.search(r"^tokens +\d+, no fewer than before$", run("compress", "trip", "--force").stdout, re.MULTILINE)
 
 
-def test_compress_says_why_nothing_is_due_and_what_force_does(run: Run, untold: str) -> None:
+def test_compress_says_why_nothing_is_due_and_what_force_does(run: Run, unbriefed: str) -> None:
     result = run("compress", "trip")
     assert result.stdout == ""
-    assert "Nothing is due. Not in the brief yet: 18 messages. A worker folds older turns above" in result.stderr
-    assert "--force folds all but the newest 3 turns now." in result.stderr
+    assert "Nothing is due. Not in the brief yet: 18 messages. A worker compresses older turns above" in result.stderr
+    assert "--force compresses all but the newest 3 turns now." in result.stderr
     assert as_json(run("compress", "trip", "--json")) is None
     run("compress", "trip", "--force")
-    assert "Nothing can be folded. Not in the brief yet: 6 messages." in run("compress", "trip", "--force").stderr
+    assert "Nothing can be compressed. Not in the brief yet: 6 messages." in run("compress", "trip", "--force").stderr
 
 
-def test_compress_as_json_is_the_new_brief(run: Run, untold: str) -> None:
+def test_compress_as_json_is_the_new_brief(run: Run, unbriefed: str) -> None:
     made = as_json(run("compress", "trip", "--force", "--json"))
     assert made == as_json(run("brief", "trip", "--json"))
     assert made["through_seq"] == 12
 
 
-def test_compress_warns_of_a_model_that_does_not_answer(run: Run, untold: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compress_warns_of_a_model_that_does_not_answer(
+    run: Run, unbriefed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with FaultServer() as gone:
         monkeypatch.setenv("RECOLLECT_MODEL_URL", gone.url)
     monkeypatch.setenv("RECOLLECT_MODEL_NAME", "away")
     monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
     result = run("compress", "trip", "--force")
     assert "warning: the model failed (" in result.stderr
-    assert re.search(r"^by +built in$", result.stdout, re.MULTILINE)
+    assert re.search(r"^by +built-in summariser$", result.stdout, re.MULTILINE)
 
 
-# Text that nobody should trust
+# Text that must not control the terminal
 
 
-def test_a_brief_has_no_power_over_the_terminal(run: Run, db: str) -> None:
+def test_a_brief_cannot_control_the_terminal(run: Run, db: str) -> None:
     name = "t\x1b[2J\nx"
     said = [
         "I live in Par\x1b[31mis\x07 now.",
@@ -361,26 +403,29 @@ def test_a_brief_has_no_power_over_the_terminal(run: Run, db: str) -> None:
 # Presets
 
 
-def test_a_preset_can_come_from_the_environment(run: Run, untold: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_can_come_from_the_environment(run: Run, unbriefed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_PRESET", "compact")
-    assert "folded" in run("compress", "trip").stdout
+    assert "compressed" in run("compress", "trip").stdout
     monkeypatch.setenv("RECOLLECT_PRESET", "nonsense")
-    told = run("compress", "trip", code=2).stderr
-    assert "A (compact), B (sessions), C (topics), D (briefs), E (recall)" in told
+    error = run("compress", "trip", code=2).stderr
+    assert "compact (A), sessions (B), topics (C), briefs (D), recall (E)" in error
     monkeypatch.setenv("RECOLLECT_PRESET", "")
     assert "Nothing is due" in run("compress", "trip").stderr
 
 
-def test_a_worker_folds_by_its_preset(run: Run, untold: str) -> None:
+def test_a_worker_compresses_by_its_preset(run: Run, unbriefed: str) -> None:
     run("worker", "--once", "--preset", "compact")
     assert as_json(run("brief", "trip", "--json"))["through_seq"] == 14
 
 
-def test_settings_show_what_a_preset_sets_and_that_it_counts_more(run: Run, untold: str) -> None:
+def test_settings_show_what_a_preset_sets_and_that_it_counts_more(run: Run, unbriefed: str) -> None:
     rows = as_json(run("settings", "--preset", "A", "--json"))
     assert ("compress_messages_at", 5, "preset") in [(row["name"], row["value"], row["origin"]) for row in rows]
     changed = run("settings", "compress_messages_at=7", "rag_token_budget=900", "--preset", "A")
-    assert "the preset A has its own compress_messages_at" in changed.stderr
+    assert (
+        "note: compress_messages_at is stored, but later calls with --preset A use the preset's own value."
+        in changed.stderr
+    )
     assert "rag_token_budget" not in changed.stderr
     assert "note" not in run("settings", "compress_messages_at=8").stderr
 

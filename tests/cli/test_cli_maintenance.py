@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from recollect.cli.options import without_password
+from recollect.cli.options import hide_password
 
 Run = Callable[..., Any]
 
@@ -21,7 +21,7 @@ def as_json(result: Any) -> Any:
 
 
 def change(db: str, statement: str) -> None:
-    """As another program would, behind the memory's back."""
+    """Change the database as another program would, without the memory."""
     connection = apsw.Connection(db)
     connection.execute(statement)
     connection.close()
@@ -30,7 +30,7 @@ def change(db: str, statement: str) -> None:
 # doctor
 
 
-def test_a_sound_database_makes_the_doctor_content(run: Run, trip: str) -> None:
+def test_the_doctor_finds_nothing_in_a_sound_database(run: Run, trip: str) -> None:
     report = as_json(run("doctor", "--json"))
     assert {finding["state"] for finding in report["findings"]} == {"ok"}
     assert (report["settings"], report["database"]["origin"]) == ([], "--db")
@@ -76,7 +76,7 @@ def test_the_doctor_shows_changed_settings_with_their_origin(
     ],
 )
 def test_a_password_is_never_shown(location: str, shown: str) -> None:
-    assert without_password(location) == shown
+    assert hide_password(location) == shown
 
 
 # settings
@@ -118,10 +118,10 @@ def test_rebuild_makes_derived_rows_anew(run: Run, trip: str) -> None:
 def test_work_that_another_process_holds_exits_with_5(
     run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_WORKER_LEASE_SECONDS", "0.2")  # how long it is waited for
+    monkeypatch.setenv("RECOLLECT_WORKER_LEASE_SECONDS", "0.2")  # the command waits this long for a lease
     export = tmp_path / "e.ndjson"
     run("export", export)
-    change(trip, "INSERT INTO leases SELECT 'worked:' || key, 'other', 1 << 60 FROM conversations")
+    change(trip, "INSERT INTO leases SELECT 'index:' || key, 'other', 1 << 60 FROM conversations")
     for args in (["worker", "--once"], ["rebuild"], ["import", export]):
         assert "warning: some work is left" in run(*args, code=5).stderr
     run("import", export, "--no-work")
@@ -158,7 +158,7 @@ def test_restoring_to_a_new_database_saves_nothing(run: Run, trip: str, tmp_path
     assert not list(tmp_path.glob("*before-restore*"))
 
 
-def test_restore_wants_a_yes_and_a_file_that_is_there(run: Run, trip: str, tmp_path: Path) -> None:
+def test_restore_needs_a_yes_and_an_existing_file(run: Run, trip: str, tmp_path: Path) -> None:
     run("backup", "b")
     assert "not_confirmed" in run("restore", "b", code=2).stderr
     run("restore", "nope", "--yes", code=2)
@@ -177,7 +177,7 @@ def test_an_export_imports_elsewhere_and_a_second_time_adds_nothing(run: Run, tr
     assert (first["conversations"], first["messages"], first["added"], first["known"]) == (1, 60, 60, 0)
     shown = run("import", "e.ndjson", at=other).stdout
     assert re.search(r"^new +0$", shown, re.MULTILINE)
-    assert re.search(r"^known before +60$", shown, re.MULTILINE)
+    assert re.search(r"^stored before +60$", shown, re.MULTILINE)
     assert as_json(run("stats", "--json", at=other))["counted"] == 60  # derived work is done
 
 
@@ -222,7 +222,7 @@ def test_a_file_of_no_known_format_is_wrong_use(run: Run, tmp_path: Path) -> Non
 # erase
 
 
-def test_erase_shows_first_what_would_go(run: Run, trip: str) -> None:
+def test_a_dry_run_counts_what_an_erase_would_take(run: Run, trip: str) -> None:
     for args, counts in (
         (["--conversation", "trip"], (1, 60)),
         (["--message", "m7"], (1, 1)),
@@ -232,21 +232,21 @@ def test_erase_shows_first_what_would_go(run: Run, trip: str) -> None:
     ):
         shown = as_json(run("erase", *args, "--dry-run", "--json"))
         assert (shown["counts"]["conversations"], shown["counts"]["messages"]) == counts
-    assert "messages that would go" in run("erase", "--everything", "--dry-run").stdout
+    assert "messages that would be erased" in run("erase", "--everything", "--dry-run").stdout
     assert as_json(run("stats", "--json"))["messages"] == 60
 
 
 def test_erase_prints_its_receipt(run: Run, trip: str) -> None:
     shown = run("erase", "--conversation", "trip", "--message", "m7", "--yes").stdout
     assert re.search(r"^erased messages +1$", shown, re.MULTILINE)
-    assert re.search(r"^pieces found in them +0$", shown, re.MULTILINE)
+    assert re.search(r"^remains found in them +0$", shown, re.MULTILINE)
     receipt = as_json(run("erase", "--everything", "--yes", "--json"))
     assert (receipt["counts"]["messages"], receipt["pending"]) == (59, False)
     assert as_json(run("stats", "--json"))["messages"] == 0
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], ["--yes"]])
-def test_erasing_what_is_not_there_is_not_found(run: Run, trip: str, dry: list[str]) -> None:
+def test_erasing_a_missing_conversation_or_message_exits_with_3(run: Run, trip: str, dry: list[str]) -> None:
     run("erase", "--conversation", "nope", *dry, code=3)
     run("erase", "--message", "nope", *dry, code=3)
 
@@ -260,7 +260,7 @@ def test_erasing_what_is_not_there_is_not_found(run: Run, trip: str, dry: list[s
         ["--day", "yesterday"],
     ],
 )
-def test_erase_wants_exactly_one_thing(run: Run, trip: str, args: list[str]) -> None:
+def test_erase_needs_exactly_one_scope(run: Run, trip: str, args: list[str]) -> None:
     run("erase", *args, "--yes", code=2)
     assert as_json(run("stats", "--json"))["messages"] == 60
 

@@ -1,4 +1,4 @@
-"""Recall by the command line: what it shows, what it answers to strange input, and its exit codes."""
+"""`recollect recall`, `context`, `similar`, `metrics`, `tune`, `bench`: output, strange input, exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from recollect import Memory
 from recollect.cli import app, catch_up, display
-from recollect.cli.display import bar, shortened
+from recollect.cli.display import render_bar, render_excerpt
 from recollect.core.errors import StoreUnavailable
 from support.fault_server import FaultServer
 
@@ -31,18 +31,18 @@ HOSTILE = [
 
 @pytest.fixture
 def run(db: str) -> Run:
-    def run_it(name: str, *args: object, input: bytes | None = None, code: int = 0) -> Any:
+    def invoke(name: str, *args: object, input: bytes | None = None, code: int = 0) -> Any:
         """Options first, so that a text that looks like one can follow after two dashes."""
         result = RUNNER.invoke(app, [name, "--db", db, *map(str, args)], input=input)
         assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
         return result
 
-    return run_it
+    return invoke
 
 
 @pytest.fixture
 def trip(db: str) -> str:
-    """Two small conversations, in Riyadh and nowhere."""
+    """Return a database with two small conversations, one of them in Riyadh's zone."""
     with Memory(db, worker=False) as memory:
         memory.add_many(
             "trip",
@@ -126,7 +126,7 @@ def test_a_question_may_come_from_stdin(run: Run, trip: str) -> None:
     assert "user: peanuts\n" in run("context", "trip", "-", "--text", input=b"peanuts\n").stdout
 
 
-def test_what_was_said_has_no_power_over_the_terminal(run: Run, db: str) -> None:
+def test_recalled_text_cannot_control_the_terminal(run: Run, db: str) -> None:
     run("add", "t\x1b[2J\nx", "user", "\x1b[31mred\x07 \x9b1m [bold]x[/bold]", "--name", "\x1b]0;title\x07")
     shown = run("recall", "red").stdout + run("context", "t\x1b[2J\nx", "red").stdout
     shown += run("similar", "new", "[31mred 1m [bold]x[/bold]").stdout
@@ -170,8 +170,8 @@ def test_since_until_and_conversation_narrow_what_is_found(run: Run, trip: str) 
 def test_wrong_use_exits_with_2_and_names_its_code(run: Run, trip: str, args: tuple[object, ...], code: str) -> None:
     result = run(*args, code=2)
     assert result.stdout == ""
-    told = result.stderr.splitlines()[-1]
-    assert (json.loads(told)["error"]["code"] if "--json" in args else told.split()[-1].strip("[]")) == code
+    error = result.stderr.splitlines()[-1]
+    assert (json.loads(error)["error"]["code"] if "--json" in args else error.split()[-1].strip("[]")) == code
 
 
 def test_without_a_database_nothing_is_asked_and_none_is_made(run: Run, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_empty_memory_gives_an_empty_answer(run: Run, db: str) -> None:
     assert as_json(run("context", "new", "anything", "--json"))["text"] == "user: anything"
 
 
-def test_an_unknown_conversation_is_empty_and_told(run: Run, trip: str) -> None:
+def test_an_unknown_conversation_is_noted_on_stderr(run: Run, trip: str) -> None:
     found = run("recall", "peanuts", "--conversation", "trp", "--json")
     assert "there is no conversation 'trp' yet" in found.stderr
     assert {hit["conversation"] for hit in as_json(found)["hits"]} <= {"trip", "trains"}
@@ -206,13 +206,13 @@ def test_people_do_not_find_each_other(run: Run, trip: str) -> None:
 
 
 @pytest.fixture
-def away(trip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def embedder_away(trip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultServer() as gone:
         address = gone.url
     monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", address)
 
 
-def test_without_the_embedder_words_still_answer_with_a_warning(run: Run, away: None) -> None:
+def test_without_the_embedder_words_still_answer_with_a_warning(run: Run, embedder_away: None) -> None:
     result = run("recall", "allergic peanuts", "--limit", 1)
     assert "peanuts" in result.stdout
     assert "warning: the embedder does not answer" in result.stderr
@@ -220,12 +220,14 @@ def test_without_the_embedder_words_still_answer_with_a_warning(run: Run, away: 
     assert "warning: the embedder" in run("context", "trip", "peanuts").stderr
 
 
-def test_without_the_embedder_finding_nothing_exits_with_5(run: Run, away: None) -> None:
+def test_without_the_embedder_finding_nothing_exits_with_5(run: Run, embedder_away: None) -> None:
     run("recall", "peanuts", "--since", "2100-01-01", code=5)
     assert as_json(run("recall", "peanuts", "--limit", 0, "--json", code=5))["hits"] == []
 
 
-def test_vectors_of_another_embedder_are_told(run: Run, away: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_another_embedder_cause_a_warning(
+    run: Run, embedder_away: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "another")
     assert "older vectors are another embedder's" in run("recall", "peanuts").stderr
 
@@ -286,7 +288,7 @@ def test_context_as_json_has_messages_and_reasons(run: Run, trip: str) -> None:
 # similar
 
 
-def test_similar_tells_when_and_where_it_was_asked_and_what_the_answer_was(run: Run, trip: str) -> None:
+def test_similar_shows_when_and_where_it_was_asked_and_the_answer(run: Run, trip: str) -> None:
     asked = "which trains go from Seville to Granada on Monday"
     shown = run("similar", "new", asked).stdout
     assert re.match(r"You asked something similar .+ ago in trains  \(0\.\d\d\)\n", shown)
@@ -300,7 +302,7 @@ def test_similar_tells_when_and_where_it_was_asked_and_what_the_answer_was(run: 
 # metrics
 
 
-def test_metrics_tell_how_questions_fared(run: Run, trip: str) -> None:
+def test_metrics_show_hit_rate_and_times(run: Run, trip: str) -> None:
     assert run("metrics").stderr == "Nothing was asked yet.\n"
     run("recall", "peanuts")
     run("context", "trip", "peanuts")
@@ -327,16 +329,16 @@ def labels(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_tune_shows_the_grid_and_what_to_think_of_it(run: Run, trip: str, labels: str) -> None:
+def test_tune_shows_the_grid_and_a_verdict(run: Run, trip: str, labels: str) -> None:
     result = run("tune", labels)
     assert re.search(r"^questions +3$", result.stdout, re.MULTILINE)
-    assert "was in force" in result.stdout
+    assert "in use before" in result.stdout
     assert "1 label named no stored message" in result.stderr
     assert as_json(run("tune", labels, "--step", "0.5", "--json"))["points"] == 7
     assert as_json(run("tune", "-", "--json", input=Path(labels).read_bytes()))["unknown"] == 1
 
 
-def test_tune_applies_what_is_better_and_nothing_else(run: Run, trip: str, tmp_path: Path) -> None:
+def test_tune_applies_only_better_weights(run: Run, trip: str, tmp_path: Path) -> None:
     (tmp_path / "l").write_text('{"query": "One at", "relevant": ["q2"]}\n{"query": "orange", "relevant": ["t3"]}')
     run("settings", "rag_rerank_alpha=0", "rag_rerank_beta=0", "rag_rerank_gamma=0")
     tuned = as_json(run("tune", "l", "--apply", "--json"))
@@ -349,7 +351,7 @@ def test_tune_applies_what_is_better_and_nothing_else(run: Run, trip: str, tmp_p
 
 def test_bench_prints_quality_beside_plainer_ways_and_times(run: Run, trip: str, labels: str) -> None:
     shown = run("bench", labels).stdout
-    for method in ("recollect", "words alone", "vectors alone", "both by rank (RRF)", "document E's formula"):
+    for method in ("recollect", "words alone", "vectors alone", "both by rank (RRF)", "fixed formula .6/.3/.1"):
         assert re.search(rf"^{re.escape(method)} +\d\.\d{{3}} +\d\.\d{{3}} +\d\.\d{{3}}$", shown, re.MULTILINE)
     assert re.search(r"^total +\d+\.\d +\d+\.\d$", shown, re.MULTILINE)
     assert as_json(run("bench", labels, "--json"))["kind"] == "labelled"
@@ -386,7 +388,7 @@ def test_a_wrong_step_and_a_wrong_sample_are_refused(run: Run, trip: str, labels
     assert "[invalid_sample]" in run("bench", "--sample", 0, code=2).stderr
 
 
-def test_without_the_embedder_tune_refuses(run: Run, away: None, labels: str) -> None:
+def test_without_the_embedder_tune_refuses(run: Run, embedder_away: None, labels: str) -> None:
     result = run("tune", labels, "--json", code=1)
     assert json.loads(result.stderr.splitlines()[-1])["error"]["retryable"] is True
 
@@ -394,8 +396,8 @@ def test_without_the_embedder_tune_refuses(run: Run, away: None, labels: str) ->
 # Progress and lengths
 
 
-class Counting:
-    """A memory whose counts are told; then it is closed."""
+class FakeStats:
+    """A memory that returns these stats, one after the other, and then is closed."""
 
     def __init__(self, *counts: dict[str, int]) -> None:
         self._counts = list(counts)
@@ -413,33 +415,33 @@ def test_a_bar_follows_the_slowest_count_and_ends_with_the_work(monkeypatch: pyt
     def record(_: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: shown.append((done, total))
 
-    monkeypatch.setattr(catch_up, "LOOK", 0.001)
+    monkeypatch.setattr(catch_up, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(catch_up, "count_bar", record)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    memory: Any = Counting({"messages": 9, "counted": 4}, {"messages": 9, "counted": 9, "embedded": 5})
-    with catch_up.watched(memory, "Working"):
+    memory: Any = FakeStats({"messages": 9, "counted": 4}, {"messages": 9, "counted": 9, "embedded": 5})
+    with catch_up.show_progress(memory, "Working"):
         while memory._counts:
             pass
     assert shown == [(4, 9), (5, 9)]
 
 
-def test_much_that_waits_is_left_to_a_worker_and_told(capsys: pytest.CaptureFixture[str]) -> None:
-    memory: Any = Counting({"messages": 5000, "embedded": 10})
-    catch_up.catch_up_shortly(memory)
+def test_many_waiting_messages_are_left_to_a_worker_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    memory: Any = FakeStats({"messages": 5000, "embedded": 10})
+    catch_up.catch_up_new_messages(memory)
     assert "4,990 messages can be found by words only" in capsys.readouterr().err
 
 
 def test_a_text_is_cut_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [one.plain for one in shortened("a\n\n b " * 50, 2)] == [" ".join(["a b"] * 50)]
+    assert [one.plain for one in render_excerpt("a\n\n b " * 50, 2)] == [" ".join(["a b"] * 50)]
     real = display.Console
     monkeypatch.setattr(display, "Console", lambda **_: real(force_terminal=True, width=27))
-    lines = [one.plain for one in shortened("word " * 50, 2)]
+    lines = [one.plain for one in render_excerpt("word " * 50, 2)]
     assert len(lines) == 2
     assert lines[1].endswith("…")
     assert max(map(len, lines)) <= 20
-    assert [one.plain for one in shortened("word", 2)] == ["word"]
+    assert [one.plain for one in render_excerpt("word", 2)] == ["word"]
 
 
 def test_a_bar_is_as_long_as_its_number() -> None:
-    assert (bar(1, 1, width=4), bar(0.5, 1, width=4), bar(1, 32, width=4)) == ("████", "██", "▏")
-    assert (bar(0, 1), bar(-1, 1), bar(1, 0)) == ("", "", "")
+    assert (render_bar(1, 1, width=4), render_bar(0.5, 1, width=4), render_bar(1, 32, width=4)) == ("████", "██", "▏")
+    assert (render_bar(0, 1), render_bar(-1, 1), render_bar(1, 0)) == ("", "", "")

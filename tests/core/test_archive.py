@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from recollect import StoreUnavailable
 from recollect.core import archive
-from recollect.core.archive import LEARNED, NONE, Damaged, Dictionary
+from recollect.core.archive import FIRST_LEARNED_ID, NO_DICTIONARY, Damaged, Dictionary
+from recollect.storage import shipped_dictionary as shipped_file
+from recollect.storage.shipped_dictionary import learned_dictionary, shipped_dictionary
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 SPECIAL = st.sampled_from(
@@ -36,12 +38,12 @@ CHAT = [
 
 @lru_cache(maxsize=1)
 def own() -> Dictionary:
-    """One learned from made-up chat."""
-    return Dictionary(LEARNED, archive.train(chat(1500), 8000))
+    """Return a dictionary that was learned from invented chat."""
+    return learned_dictionary(FIRST_LEARNED_ID, archive.train(chat(1500), 8000))
 
 
 def chat(count: int, seed: int = 1) -> list[str]:
-    """So many texts of a few words that come again."""
+    """Return so many texts, encoded of a few hundred words."""
     chance = random.Random(seed)
     words = ["".join(chance.choices("etaoinshrdlu", k=chance.randint(2, 8))) for _ in range(400)]
     weights = [1 / rank for rank in range(1, 401)]
@@ -49,39 +51,39 @@ def chat(count: int, seed: int = 1) -> list[str]:
 
 
 def find(id: int) -> Dictionary:
-    return {archive.SHIPPED: archive.shipped(), LEARNED: own()}[id]
+    return {archive.SHIPPED_ID: shipped_dictionary(), FIRST_LEARNED_ID: own()}[id]
 
 
 def dictionary(name: str) -> Dictionary:
-    return {"none": NONE, "shipped": archive.shipped(), "learned": own()}[name]
+    return {"none": NO_DICTIONARY, "shipped": shipped_dictionary(), "learned": own()}[name]
 
 
 def blocks() -> list[bytes]:
-    """One of each kind."""
-    made = [
-        archive.encode(["k7", "", "\ud800"], NONE),
-        archive.encode(CHAT * 3, NONE),
-        archive.encode(CHAT, archive.shipped()),
+    """Return one block of each kind."""
+    encoded = [
+        archive.encode(["k7", "", "\ud800"], NO_DICTIONARY),
+        archive.encode(CHAT * 3, NO_DICTIONARY),
+        archive.encode(CHAT, shipped_dictionary()),
         archive.encode(chat(10, 2), own()),
     ]
-    assert [(block[0] & 15, block[1]) for block in made[:3]] == [
-        (archive.STORED, 0),
-        (archive.ZSTD, 0),
-        (archive.ZSTD, 1),
+    assert [(block[0] & 15, block[1]) for block in encoded[:3]] == [
+        (archive.CODEC_STORED, 0),
+        (archive.CODEC_ZSTD, 0),
+        (archive.CODEC_ZSTD, 1),
     ]
-    assert made[3][0] & 15 == archive.ZSTD
-    assert made[3][1] | made[3][2] << 8 == (LEARNED & 0x7F | 0x80) | (LEARNED >> 7) << 8
-    return made
+    assert encoded[3][0] & 15 == archive.CODEC_ZSTD
+    assert encoded[3][1] | encoded[3][2] << 8 == (FIRST_LEARNED_ID & 0x7F | 0x80) | (FIRST_LEARNED_ID >> 7) << 8
+    return encoded
 
 
-def crafted(payload: bytes, size: int, *, count: int = 1, codec: int = archive.ZSTD) -> bytes:
-    """A block without a dictionary whose checksum is right."""
+def crafted(payload: bytes, size: int, *, count: int = 1, codec: int = archive.CODEC_ZSTD) -> bytes:
+    """Return a block without a dictionary and with a right checksum."""
     head = bytes((archive.VERSION << 4 | codec, 0)) + archive._varint(count) + archive._varint(size)
-    return head + payload + blake2b(head + payload, digest_size=archive.CHECKSUM).digest()
+    return head + payload + blake2b(head + payload, digest_size=archive.CHECKSUM_BYTES).digest()
 
 
 def frame(run: bytes, **options: int) -> bytes:
-    """A zstd frame as blocks hold it, but for the options; with its first byte."""
+    """Return a zstd frame like those in blocks, with its first byte and with other options."""
     options = {"write_content_size": 0, "write_checksum": 0, "write_dict_id": 0} | options
     parameters = zstandard.ZstdCompressionParameters.from_level(3, format=zstandard.FORMAT_ZSTD1_MAGICLESS, **options)
     return zstandard.ZstdCompressor(compression_params=parameters).compress(run)
@@ -104,32 +106,32 @@ def test_a_block_is_never_more_than_a_few_bytes_larger_than_its_texts() -> None:
     noise = "".join(chr(random.Random(4).randrange(0x4E00, 0x9FFF)) for _ in range(500))
     for texts in ([], ["x"], [noise], CHAT):
         raw = sum(len(text.encode()) + 1 for text in texts)
-        assert len(archive.encode(texts, archive.shipped())) <= raw + 16
+        assert len(archive.encode(texts, shipped_dictionary())) <= raw + 16
 
 
 def test_dictionaries_make_blocks_of_chat_much_smaller() -> None:
-    plain, shipped = (len(archive.encode(CHAT, which)) for which in (NONE, archive.shipped()))
+    plain, shipped = (len(archive.encode(CHAT, which)) for which in (NO_DICTIONARY, shipped_dictionary()))
     assert shipped < 0.7 * plain
     texts = chat(1500)[300:320]
-    assert len(archive.encode(texts, own())) < 0.9 * len(archive.encode(texts, archive.shipped()))
+    assert len(archive.encode(texts, own())) < 0.9 * len(archive.encode(texts, shipped_dictionary()))
 
 
 def test_ten_thousand_flips_cuts_and_extensions_are_all_noticed() -> None:
     chance = random.Random(11)
-    made = blocks()
+    encoded = blocks()
     for trial in range(10_000):
-        block = bytearray(made[trial % len(made)])
+        block = bytearray(encoded[trial % len(encoded)])
         kind = chance.random()
         if kind < 0.7:
-            for place in chance.sample(range(8 * len(block)), chance.choice((1, 1, 1, 2, 5))):
-                block[place // 8] ^= 1 << place % 8
+            for bit in chance.sample(range(8 * len(block)), chance.choice((1, 1, 1, 2, 5))):
+                block[bit // 8] ^= 1 << bit % 8
         elif kind < 0.85:
             start = chance.randrange(len(block))
             del block[start : start + chance.randint(1, len(block))]
         else:
-            place = chance.randint(0, len(block))
-            block[place:place] = chance.randbytes(chance.randint(1, 40))
-        if bytes(block) == made[trial % len(made)]:
+            offset = chance.randint(0, len(block))
+            block[offset:offset] = chance.randbytes(chance.randint(1, 40))
+        if bytes(block) == encoded[trial % len(encoded)]:
             continue
         with pytest.raises(Damaged):
             archive.decode(bytes(block), find)
@@ -147,7 +149,7 @@ def test_bytes_that_never_were_a_block_are_damaged(block: bytes, first: bytes) -
     payload=st.binary(max_size=60),
     size=st.integers(0, 200),
     count=st.integers(0, 5),
-    codec=st.sampled_from([archive.STORED, archive.ZSTD]),
+    codec=st.sampled_from([archive.CODEC_STORED, archive.CODEC_ZSTD]),
 )
 def test_a_right_checksum_over_nonsense_gives_texts_or_damaged_and_nothing_else(
     payload: bytes, size: int, count: int, codec: int
@@ -162,11 +164,11 @@ def test_a_right_checksum_over_nonsense_gives_texts_or_damaged_and_nothing_else(
 @pytest.mark.parametrize(
     "block",
     [
-        crafted(b"ab", 2, codec=archive.STORED),
-        crafted(b"a\xff", 2, count=2, codec=archive.STORED),
-        crafted(b"a\xff", 3, codec=archive.STORED),
-        crafted(b"\xc3\xff", 2, codec=archive.STORED),
-        crafted(b"", 0, codec=archive.STORED),
+        crafted(b"ab", 2, codec=archive.CODEC_STORED),
+        crafted(b"a\xff", 2, count=2, codec=archive.CODEC_STORED),
+        crafted(b"a\xff", 3, codec=archive.CODEC_STORED),
+        crafted(b"\xc3\xff", 2, codec=archive.CODEC_STORED),
+        crafted(b"", 0, codec=archive.CODEC_STORED),
         crafted(b"a\xff", 2, codec=2),
         crafted(b"", 0, count=0),
         crafted(frame(b"abc\xff")[1:], 5),
@@ -181,11 +183,11 @@ def test_contradictions_under_a_right_checksum_are_damaged(block: bytes) -> None
 
 
 def test_what_is_crafted_here_is_otherwise_read() -> None:
-    assert archive.decode(crafted(b"a\xff", 2, codec=archive.STORED), find) == ["a"]
+    assert archive.decode(crafted(b"a\xff", 2, codec=archive.CODEC_STORED), find) == ["a"]
     assert archive.decode(crafted(frame(b"abc\xff")[1:], 4), find) == ["abc"]
 
 
-@pytest.mark.parametrize("size", [10, archive.LARGEST, archive.LARGEST + 1, 1 << 34])
+@pytest.mark.parametrize("size", [10, archive.MAX_RUN_BYTES, archive.MAX_RUN_BYTES + 1, 1 << 34])
 def test_a_bomb_is_refused_in_bounded_memory(size: int) -> None:
     bombs = [frame(b"\0" * 100_000_000)[1:], frame(b"\0" * 100_000_000, write_content_size=1)]
     assert max(map(len, bombs)) < 20_000
@@ -194,7 +196,7 @@ def test_a_bomb_is_refused_in_bounded_memory(size: int) -> None:
         for payload in bombs:
             with pytest.raises(Damaged):
                 archive.decode(crafted(payload, size), find)
-        assert tracemalloc.get_traced_memory()[1] < 2 * archive.LARGEST
+        assert tracemalloc.get_traced_memory()[1] < 2 * archive.MAX_RUN_BYTES
     finally:
         tracemalloc.stop()
 
@@ -206,7 +208,7 @@ import resource, sys
 from recollect.core import archive
 block = bytes.fromhex(sys.stdin.read())
 try:
-    archive.decode(archive.encode(["a" * 1000], archive.NONE), {}.__getitem__)
+    archive.decode(archive.encode(["a" * 1000], archive.NO_DICTIONARY), {}.__getitem__)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     archive.decode(block, {}.__getitem__)
 except archive.Damaged:
@@ -219,7 +221,7 @@ except archive.Damaged:
 
 def test_more_text_than_a_block_may_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
-        archive.encode(["x" * archive.LARGEST], NONE)
+        archive.encode(["x" * archive.MAX_RUN_BYTES], NO_DICTIONARY)
 
 
 def test_a_block_without_its_dictionary_is_damaged() -> None:
@@ -230,7 +232,7 @@ def test_a_block_without_its_dictionary_is_damaged() -> None:
 @pytest.mark.parametrize("body", [b"", b"no dictionary", None], ids=["empty", "text", "another"])
 def test_a_dictionary_with_other_content_is_noticed(body: bytes | None) -> None:
     block = archive.encode(chat(10), own())
-    other = Dictionary(LEARNED, archive.train(chat(1500, 9), 8000) if body is None else body)
+    other = learned_dictionary(FIRST_LEARNED_ID, archive.train(chat(1500, 9), 8000) if body is None else body)
     with pytest.raises(Damaged):
         archive.decode(block, lambda _: other)
     assert archive.decode(block, find) == chat(10)
@@ -240,25 +242,25 @@ def test_one_changed_byte_of_a_dictionary_is_noticed_in_every_block_that_needs_i
     body = bytearray(own().body)
     body[-1] ^= 1
     with pytest.raises(Damaged):
-        archive.decode(archive.encode(["zz"] * 30, own()), lambda _: Dictionary(LEARNED, bytes(body)))
+        archive.decode(archive.encode(["zz"] * 30, own()), lambda _: learned_dictionary(FIRST_LEARNED_ID, bytes(body)))
 
 
 def test_a_body_that_is_no_dictionary_is_refused() -> None:
-    for number in (2, LEARNED):
+    for number in (2, FIRST_LEARNED_ID):
         with pytest.raises(ValueError, match="dictionary"):
-            archive.encode(CHAT, Dictionary(number, b"text" * 100))
+            archive.encode(CHAT, learned_dictionary(number, b"text" * 100))
 
 
 def test_the_shipped_dictionary_is_the_one_its_notice_names() -> None:
-    folder = files("recollect.core").joinpath("dictionary")
-    digest = sha256(folder.joinpath(archive.SHIPPED_FILE).read_bytes()).hexdigest()
-    assert digest == archive.SHIPPED_SHA256
-    assert f"| `{archive.SHIPPED_FILE}` | `{digest}` |" in folder.joinpath("NOTICE.md").read_text("utf-8")
+    folder = files("recollect.storage").joinpath(shipped_file.FOLDER)
+    digest = sha256(folder.joinpath(shipped_file.FILE_NAME).read_bytes()).hexdigest()
+    assert digest == shipped_file.SHA256
+    assert f"| `{shipped_file.FILE_NAME}` | `{digest}` |" in folder.joinpath("NOTICE.md").read_text("utf-8")
     assert "Copyright (c) 2024 Di Wu" in folder.joinpath("LICENSE").read_text("utf-8")
 
 
 def test_the_shipped_dictionary_is_small_and_has_no_addresses_or_numbers_of_people() -> None:
-    body = archive.shipped().body
+    body = shipped_dictionary().body
     assert len(body) <= 256 * 1024
     content = archive._split(body)[1].replace(b"\xff", b" ").decode("utf-8", "ignore")
     assert "I've been" in content
@@ -266,9 +268,9 @@ def test_the_shipped_dictionary_is_small_and_has_no_addresses_or_numbers_of_peop
 
 
 def test_a_shipped_file_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "SHIPPED_SHA256", "0" * 64)
+    monkeypatch.setattr(shipped_file, "SHA256", "0" * 64)
     with pytest.raises(StoreUnavailable, match="install"):  # not Damaged: the blocks are well
-        archive.shipped.__wrapped__()
+        shipped_dictionary.__wrapped__()
 
 
 def test_training_is_deterministic() -> None:
@@ -290,58 +292,75 @@ def test_too_little_text_to_learn_from_is_refused(texts: list[str], size: int) -
 
 
 def test_a_dictionary_is_kept_in_less_than_its_size_and_comes_back() -> None:
-    packed = archive.pack(own().body)
+    packed = archive.pack_dictionary(own().body, shipped_dictionary())
     assert len(packed) < 0.8 * len(own().body)
-    assert archive.unpack(packed) == own().body
+    assert archive.unpack_dictionary(packed, shipped_dictionary()) == own().body
     with pytest.raises(Damaged):
-        archive.unpack(packed[:-1])
+        archive.unpack_dictionary(packed[:-1], shipped_dictionary())
 
 
 def test_the_size_of_a_dictionary_grows_with_the_text_to_a_limit() -> None:
     sizes = [archive.dictionary_size(text) for text in range(0, 4_000_000, 1000)]
     assert sizes == sorted(sizes)
-    assert archive.dictionary_size(archive.LEARN_FROM - 1) == 0
-    assert 0 < archive.dictionary_size(archive.LEARN_FROM) <= archive.LEARN_FROM / 3
-    assert sizes[-1] == archive.LARGEST_DICTIONARY
+    assert archive.dictionary_size(archive.MIN_LEARNING_BYTES - 1) == 0
+    assert 0 < archive.dictionary_size(archive.MIN_LEARNING_BYTES) <= archive.MIN_LEARNING_BYTES / 3
+    assert sizes[-1] == archive.MAX_DICTIONARY_BYTES
 
 
 def test_eight_threads_share_dictionaries() -> None:
-    archive.forget(archive.SHIPPED)
-    archive.forget(LEARNED)
+    archive.forget(archive.SHIPPED_ID)
+    archive.forget(FIRST_LEARNED_ID)
     texts = [chat(10, seed) for seed in range(40)]
-    expected = [archive.encode(one, own()) for one in texts[:3]]
-    archive.forget(LEARNED)
+    expected = [archive.encode(group, own()) for group in texts[:3]]
+    archive.forget(FIRST_LEARNED_ID)
 
     def work(number: int) -> list[bytes]:
-        made = []
-        for place, one in enumerate(texts):
-            which = (NONE, archive.shipped(), own())[(place + number) % 3]
-            block = archive.encode(one, which)
-            assert archive.decode(block, find) == one
-            made.append(archive.encode(texts[place % 3], own()))
-            if place % 10 == number:
-                archive.forget(LEARNED)
-        return made
+        encoded = []
+        for index, group in enumerate(texts):
+            which = (NO_DICTIONARY, shipped_dictionary(), own())[(index + number) % 3]
+            block = archive.encode(group, which)
+            assert archive.decode(block, find) == group
+            encoded.append(archive.encode(texts[index % 3], own()))
+            if index % 10 == number:
+                archive.forget(FIRST_LEARNED_ID)
+        return encoded
 
     with ThreadPoolExecutor(8) as pool:
-        for made in pool.map(work, range(8)):
-            assert made == [expected[place % 3] for place in range(len(texts))]
+        for encoded in pool.map(work, range(8)):
+            assert encoded == [expected[index % 3] for index in range(len(texts))]
 
 
 def test_a_forgotten_dictionary_is_no_longer_held() -> None:
     archive.encode(CHAT, own())
-    archive.encode(CHAT, archive.shipped())
-    archive.forget(LEARNED)
-    held = {one.id for one in archive._compiled}
-    assert archive.SHIPPED in held
-    assert LEARNED not in held
+    archive.encode(CHAT, shipped_dictionary())
+    archive.forget(FIRST_LEARNED_ID)
+    held = {dictionary.id for dictionary in archive._compiled}
+    assert archive.SHIPPED_ID in held
+    assert FIRST_LEARNED_ID not in held
+
+
+def test_forgetting_without_an_id_drops_every_learned_dictionary_and_keeps_the_shipped_one() -> None:
+    for dictionary in (shipped_dictionary(), own(), learned_dictionary(FIRST_LEARNED_ID + 1, own().body)):
+        assert archive.decode(archive.encode(CHAT, dictionary), lambda _, known=dictionary: known) == CHAT
+    archive.forget()
+    assert [dictionary.id for dictionary in archive._compiled] == [archive.SHIPPED_ID]
+    assert [compiled.idle for compiled in archive._compiled.values()] == [[]]
+    assert archive.decode(archive.encode(CHAT, own()), find) == CHAT
+
+
+def test_a_learned_dictionary_without_its_base_is_refused() -> None:
+    with pytest.raises(ValueError, match="dictionary"):
+        archive.encode(CHAT, Dictionary(FIRST_LEARNED_ID + 7, own().body))
 
 
 def test_only_a_few_dictionaries_stay_compiled() -> None:
-    several = {number: Dictionary(number, own().body) for number in range(LEARNED, LEARNED + 3 * archive.KEPT)}
-    for one in several.values():
-        assert archive.decode(archive.encode(chat(5), one), several.__getitem__) == chat(5)
-        assert len(archive._compiled) <= archive.KEPT
+    several = {
+        number: learned_dictionary(number, own().body)
+        for number in range(FIRST_LEARNED_ID, FIRST_LEARNED_ID + 3 * archive.MAX_COMPILED_DICTIONARIES)
+    }
+    for dictionary in several.values():
+        assert archive.decode(archive.encode(chat(5), dictionary), several.__getitem__) == chat(5)
+        assert len(archive._compiled) <= archive.MAX_COMPILED_DICTIONARIES
     for number in several:
         archive.forget(number)
 

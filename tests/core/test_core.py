@@ -14,11 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.admin.erase import pieces
+from recollect.admin.erase import make_pieces
 from recollect.core import times, word_index
+from recollect.core.dates import periods
 from recollect.core.errors import InvalidInput, ProviderUnavailable
 from recollect.core.language import analyser, passages
-from recollect.core.text import storable, storable_json
+from recollect.core.text import replace_unstorable, replace_unstorable_json
 from recollect.runtime.ids import new_id
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
 
@@ -48,7 +49,7 @@ def test_days_with_a_clock_change_are_shorter_or_longer() -> None:
 
 
 @pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Europe", None, 3, "a\x00b"])
-def test_what_is_no_zone_is_refused(zone: object) -> None:
+def test_an_unknown_zone_is_refused(zone: object) -> None:
     with pytest.raises(InvalidInput):
         times.load_zone(zone)
 
@@ -56,46 +57,62 @@ def test_what_is_no_zone_is_refused(zone: object) -> None:
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=300))
 @example("camelCase snake_case v1.2.3 PROJ-123 main.py don't")
 def test_words_are_short_and_without_blanks_and_a_text_holds_all_that_it_asks_for(text: str) -> None:
-    text = storable(text)[0]
-    found = analyser.words(text)
-    for word in found:
-        assert 0 < len(word) <= analyser.WORD_LIMIT
+    text = replace_unstorable(text)[0]
+    indexed = analyser.words(text)
+    for word in indexed:
+        assert 0 < len(word) <= analyser.MAX_WORD_CHARACTERS
         assert not set(word) & set(" '\"\\@:*()|&!<>\t\n\x00")
     asked = analyser.query_words(text)
-    assert set(asked) <= set(found)
-    assert bool(asked) == bool(found)
+    assert set(asked) <= set(indexed)
+    assert bool(asked) == bool(indexed)
     assert len(set(asked)) == len(asked)
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=300))
 def test_the_fast_way_for_ascii_finds_the_same_words(text: str) -> None:
-    beyond = analyser.words(f"{text} Ж")  # one letter beyond ASCII, and all of it goes the slow way
-    assert Counter(beyond) - Counter(analyser.words(text)) == Counter(analyser.words("Ж"))
-    assert Counter(analyser.words(text)) - Counter(beyond) == Counter()
+    slow = analyser.words(f"{text} Ж")  # one letter beyond ASCII sends the whole text the slow way
+    assert Counter(slow) - Counter(analyser.words(text)) == Counter(analyser.words("Ж"))
+    assert Counter(analyser.words(text)) - Counter(slow) == Counter()
 
 
 @given(st.text(max_size=100), st.none() | st.text(max_size=20))
 @example("One.\n\n```py\nx = 1\n```\nTwo.", "Sara")
-def test_an_entry_is_the_speakers_words_and_then_each_passage_behind_its_mark(text: str, name: str | None) -> None:
-    text, name = storable(text)[0], None if name is None else storable(name)[0]
-    expected = [] if name is None else [word_index.number(word) for word in analyser.words(name)]
+def test_a_row_is_the_speakers_words_and_then_each_passage_behind_its_mark(text: str, name: str | None) -> None:
+    text, name = replace_unstorable(text)[0], None if name is None else replace_unstorable(name)[0]
+    expected = [] if name is None else [word_index.hash_word(word) for word in analyser.words(name)]
     for passage in passages.split(text):
-        expected.append(word_index.CODE if passage.kind == "code" else word_index.PROSE)
-        expected += map(word_index.number, analyser.words(text[passage.start : passage.stop]))
-    found = word_index.encode(text, name)
-    assert list(struct.unpack(f"<{len(found) // 4}I", found)) == expected
-    assert all(number >= word_index.RESERVED for number in map(word_index.number, analyser.words(text)))
+        expected.append(word_index.CODE_MARK if passage.kind == "code" else word_index.PROSE_MARK)
+        expected += map(word_index.hash_word, analyser.words(text[passage.start : passage.stop]))
+    row = word_index.encode_row(text, name)
+    assert list(struct.unpack(f"<{len(row) // 4}I", row)) == expected
+    assert all(number >= word_index.FIRST_WORD_NUMBER for number in map(word_index.hash_word, analyser.words(text)))
 
 
 def test_the_number_of_a_word_is_the_same_on_every_machine() -> None:
-    assert [word_index.number(word) for word in ("peanut", "تقرير", "東京")] == [3995411123, 33148845, 1168149181]
+    assert [word_index.hash_word(word) for word in ("peanut", "تقرير", "東京")] == [3995411123, 33148845, 1168149181]
 
 
-def test_json_keeps_what_it_can_and_names_what_it_cannot() -> None:
-    assert storable_json({"a\x00": [1, None, "b\ud800"]}) == ({"a\ufffd": [1, None, "b\ufffd"]}, 2)
+def test_caches_hold_no_word_of_a_text_after_forget() -> None:
+    secret = "Zyxwvutsrq"
+    word_index.encode_row(f"{secret} said é " * 40, secret)
+    periods.find_periods(f"what did {secret} say yesterday?", now=datetime(2026, 5, 1, tzinfo=UTC))
+    assert secret.lower() in word_index._numbers
+    assert any(secret in piece for piece in passages._costs)
+    assert analyser._stemmed.cache_info().currsize
+    assert periods._find_mentions_cached.cache_info().currsize
+    for module in (word_index, passages, analyser, periods):
+        module.forget()
+    assert not word_index._numbers
+    assert not passages._costs
+    assert not analyser._stemmed.cache_info().currsize
+    assert not periods._find_mentions_cached.cache_info().currsize
+
+
+def test_json_values_keep_what_can_be_stored_and_other_values_are_refused() -> None:
+    assert replace_unstorable_json({"a\x00": [1, None, "b\ud800"]}) == ({"a\ufffd": [1, None, "b\ufffd"]}, 2)
     for bad in (math.inf, {"x": {1, 2}}, {3: 1}):
         with pytest.raises(InvalidInput):
-            storable_json({"v": bad})
+            replace_unstorable_json({"v": bad})
 
 
 @given(MOMENTS)
@@ -108,7 +125,7 @@ def test_ids_are_uuid7_and_sort_by_time(moment: datetime) -> None:
 
 
 def test_pieces_of_evidence_come_from_the_middle_and_are_long_enough() -> None:
-    assert pieces(["short", "x" * 100, "two\nthis line is the longest of them all, really\nend"]) == [
+    assert make_pieces(["short", "x" * 100, "two\nthis line is the longest of them all, really\nend"]) == [
         "x" * 32,
         "ine is the longest of them all, ",
     ]

@@ -1,4 +1,4 @@
-"""How topics age, by document C's own table; and small things that topics are put together from."""
+"""Topics age by the table of half-lives; merged topics are put together; titles are short."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core import archive, times, topics
-from recollect.core.compression.narrative import Statement
-from recollect.core.topics import FAINT, IMPORTANCE, LEAST, Aging, Group, Topic, decay_curve, grouped, priority
+from recollect.core import times, topics
+from recollect.core.topics import (
+    DEFAULT_IMPORTANCE,
+    FADED_PRIORITY,
+    MIN_IMPORTANCE,
+    Aging,
+    Topic,
+    TopicGroup,
+    decay_curve,
+    group_rows,
+    priority,
+)
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -20,12 +29,14 @@ CROSSING = math.log2(20)  # half-lives from 1.0 to 0.05
 TABLE = [(range(5), 1, "short"), (range(5, 10), 2, "medium"), (range(10, 15), 4, "long"), (range(15, 20), 8, "long"),
          (range(20, 25), 16, "long"), (range(25, 60), 30, "long")]  # fmt: skip
 ROWS = [
-    pytest.param(accesses, days, kind, id=f"{accesses} accesses") for some, days, kind in TABLE for accesses in some
+    pytest.param(accesses, days, kind, id=f"{accesses} accesses")
+    for numbers, days, kind in TABLE
+    for accesses in numbers
 ]
 
 
 def row(key: int, **values: Any) -> dict[str, Any]:
-    """A stored topic."""
+    """Return a stored topic."""
     plain = {
         "key": key, "id": f"t{key}", "opened_seq": key, "created_at": times.to_micros(NOW),
         "active_at": times.to_micros(NOW), "accesses": 0, "messages": 1, "archived": 0, "restored": 0, "cold": 0,
@@ -36,7 +47,8 @@ def row(key: int, **values: Any) -> dict[str, Any]:
 
 
 def shown(*rows: dict[str, Any], active: int | None = None, now: datetime = NOW) -> list[Topic]:
-    return [topics.to_topic(one, "trip", active=active, now=now, aging=Aging()) for one in grouped(rows)]
+    groups = group_rows(rows)
+    return [topics.to_topic(group, "trip", summary="", active=active, now=now, aging=Aging()) for group in groups]
 
 
 @pytest.mark.parametrize(("accesses", "days", "kind"), ROWS)
@@ -47,36 +59,36 @@ def test_a_topic_with_so_many_accesses_has_the_half_life_of_the_table(accesses: 
 
 @pytest.mark.parametrize(("accesses", "days", "kind"), ROWS)
 def test_a_topic_crosses_a_twentieth_after_4_32_half_lives(accesses: int, days: int, kind: str) -> None:
-    """C's "~5 days" and so on are the first whole day after it."""
+    """A topic that is said to last "about 5 days" crosses the line within the fifth day."""
     half_life = Aging().half_life(accesses)
-    crossing = topics.fades_after(1.0, half_life)
+    crossing = topics.time_until_faded(1.0, half_life)
     assert crossing / half_life == pytest.approx(4.3219, abs=1e-4)
-    assert priority(1.0, crossing, half_life) == pytest.approx(FAINT)
+    assert priority(1.0, crossing, half_life) == pytest.approx(FADED_PRIORITY)
     moment = timedelta(minutes=1)
-    assert priority(1.0, crossing - moment, half_life) > FAINT > priority(1.0, crossing + moment, half_life)
+    assert priority(1.0, crossing - moment, half_life) > FADED_PRIORITY > priority(1.0, crossing + moment, half_life)
 
 
-def test_priorities_are_those_of_the_documents_two_examples() -> None:
+def test_priorities_halve_with_every_half_life() -> None:
     for days in (1, 16):
-        found = [priority(1.0, age * days * DAY, days * DAY) for age in range(6)]
-        assert found == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
+        priorities = [priority(1.0, age * days * DAY, days * DAY) for age in range(6)]
+        assert priorities == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
 
 
 def test_a_half_life_is_bounded_however_often_a_topic_was_accessed() -> None:
     assert Aging().half_life(10**9) == 30 * DAY
-    assert Aging(base=3 * DAY, most=DAY).half_life(0) == 3 * DAY
-    assert Aging(base=DAY, most=7 * DAY, step=2).half_life(6) == 7 * DAY
-    assert Aging(base=DAY, most=7 * DAY, step=2).half_life(5) == 4 * DAY
+    assert Aging(base_half_life=3 * DAY, max_half_life=DAY).half_life(0) == 3 * DAY
+    assert Aging(base_half_life=DAY, max_half_life=7 * DAY, accesses_per_doubling=2).half_life(6) == 7 * DAY
+    assert Aging(base_half_life=DAY, max_half_life=7 * DAY, accesses_per_doubling=2).half_life(5) == 4 * DAY
 
 
 @pytest.mark.parametrize(("importance", "half_lives"), [(1.0, 4.3219), (0.5, 3.3219), (0.1, 1.0), (0.05, 0), (0, 0)])
-def test_what_is_less_important_fades_sooner(importance: float, half_lives: float) -> None:
-    assert topics.fades_after(importance, DAY) / DAY == pytest.approx(half_lives, abs=1e-4)
+def test_a_less_important_topic_fades_sooner(importance: float, half_lives: float) -> None:
+    assert topics.time_until_faded(importance, DAY) / DAY == pytest.approx(half_lives, abs=1e-4)
 
 
-def test_an_importance_below_the_line_is_faint_at_once() -> None:
-    assert topics.fades_after(0.01, DAY) == timedelta(0)
-    assert priority(0.01, timedelta(0), DAY) < FAINT
+def test_a_topic_with_an_importance_below_the_line_has_faded_at_once() -> None:
+    assert topics.time_until_faded(0.01, DAY) == timedelta(0)
+    assert priority(0.01, timedelta(0), DAY) < FADED_PRIORITY
 
 
 @given(st.floats(0, 1), st.timedeltas(timedelta(0), 50_000 * DAY), st.integers(0, 100))
@@ -91,28 +103,31 @@ def test_a_priority_never_rises_by_waiting(importance: float, age: timedelta, mo
 
 
 @given(st.none() | st.floats(0, 1), st.floats(-1e4, 1e4))
-def test_learned_importance_stays_within_its_bounds(given: float | None, score: float) -> None:
-    base, found = IMPORTANCE if given is None else given, topics.learned(given, score)
-    assert min(base, LEAST) <= found <= 1.0
+def test_importance_with_feedback_stays_within_its_bounds(given: float | None, score: float) -> None:
+    base, importance = DEFAULT_IMPORTANCE if given is None else given, topics.importance_with_feedback(given, score)
+    assert min(base, MIN_IMPORTANCE) <= importance <= 1.0
     if score > 0:
-        assert found >= base
+        assert importance >= base
     elif score < 0:
-        assert found <= base
+        assert importance <= base
     else:
-        assert found == base
+        assert importance == base
 
 
 @given(st.floats(0, 1), st.floats(-50, 50), st.floats(0, 50))
-def test_better_feedback_never_makes_less_important(given: float, score: float, more: float) -> None:
-    assert topics.learned(given, score + more) >= topics.learned(given, score) or score + more == 0
+def test_better_feedback_never_lowers_the_importance(given: float, score: float, more: float) -> None:
+    assert (
+        topics.importance_with_feedback(given, score + more) >= topics.importance_with_feedback(given, score)
+        or score + more == 0
+    )
 
 
 def test_two_points_halve_or_double_importance() -> None:
-    assert topics.learned(None, -2) == 0.5
-    assert topics.learned(0.25, 2) == 0.5
-    assert topics.learned(0.9, 2) == 1.0
-    assert topics.learned(None, -100) == LEAST
-    assert topics.learned(0.01, -100) == 0.01
+    assert topics.importance_with_feedback(None, -2) == 0.5
+    assert topics.importance_with_feedback(0.25, 2) == 0.5
+    assert topics.importance_with_feedback(0.9, 2) == 1.0
+    assert topics.importance_with_feedback(None, -100) == MIN_IMPORTANCE
+    assert topics.importance_with_feedback(0.01, -100) == 0.01
 
 
 @given(st.floats(0, 1), st.integers(0, 40), st.integers(2, 200))
@@ -125,7 +140,7 @@ def test_a_decay_curve_starts_at_the_importance_and_falls_below_the_line(
     assert len(curve) == points
     assert moments[0] == topic.last_active_at
     assert values[0] == importance
-    assert values[-1] < FAINT or values[-1] == importance == FAINT
+    assert values[-1] < FADED_PRIORITY or values[-1] == importance == FADED_PRIORITY
     assert moments == sorted(moments)
     assert values == sorted(values, reverse=True)
 
@@ -141,12 +156,12 @@ def test_a_topic_is_shown_as_of_now() -> None:
     (topic,) = shown(row(1, accesses=6, importance=0.8), now=NOW + 2 * DAY)
     assert (topic.half_life_days, topic.memory_type, topic.access_count) == (2.0, "medium", 6)
     assert topic.priority == pytest.approx(0.4)
-    assert topic.fades_at - topic.last_active_at == topics.fades_after(0.8, 2 * DAY)
+    assert topic.fades_at - topic.last_active_at == topics.time_until_faded(0.8, 2 * DAY)
 
 
 def test_ages_are_never_below_zero() -> None:
     (topic,) = shown(row(1), now=NOW - 2 * DAY)
-    stats = topics.stats_of(topic, NOW - 2 * DAY)
+    stats = topics.to_stats(topic, NOW - 2 * DAY)
     assert (stats.age_seconds, stats.inactive_seconds, topic.priority) == (0, 0, 1.0)
 
 
@@ -166,40 +181,54 @@ def test_a_topic_has_one_of_four_states(values: dict[str, Any], active: int | No
     assert topic.active_messages + topic.archived_messages == topic.messages
 
 
-def test_a_topic_that_came_back_has_all_at_hand() -> None:
+def test_a_restored_topic_counts_no_message_as_archived() -> None:
     back, gone = row(1, messages=9, archived=5, restored=1), row(2, messages=9, archived=5)
-    assert [one.archived_messages for active in (1, None) for one in shown(back, gone, active=active)] == [0, 5, 0, 5]
+    assert [topic.archived_messages for active in (1, None) for topic in shown(back, gone, active=active)] == [
+        0,
+        5,
+        0,
+        5,
+    ]
+
+
+def test_a_topic_without_a_narrative_has_no_summary() -> None:
+    (group,) = group_rows([row(1)])
+    summaries = [
+        topics.to_topic(group, "trip", summary=text, active=None, now=NOW, aging=Aging()).summary
+        for text in ("", "It was a fine day.")
+    ]
+    assert summaries == [None, "It was a fine day."]
 
 
 # Merges
 
 
-def keys(groups: list[Group]) -> list[list[int]]:
-    return [one.keys for one in groups]
+def keys(groups: list[TopicGroup]) -> list[list[int]]:
+    return [group.keys for group in groups]
 
 
 def test_topics_are_grouped_under_what_they_were_merged_into() -> None:
-    assert keys(grouped([row(1), row(2), row(3, merged_into=1)])) == [[1, 3], [2]]
-    assert grouped([]) == []
+    assert keys(group_rows([row(1), row(2), row(3, merged_into=1)])) == [[1, 3], [2]]
+    assert group_rows([]) == []
 
 
 def test_a_chain_of_merges_is_one_topic() -> None:
     rows = [row(1, merged_into=2), row(2, merged_into=3), row(3), row(4, merged_into=1)]
-    assert keys(grouped(rows)) == [[3, 1, 2, 4]]
+    assert keys(group_rows(rows)) == [[3, 1, 2, 4]]
 
 
-def test_a_topic_merged_into_one_that_is_gone_stands_by_itself() -> None:
-    assert keys(grouped([row(1, merged_into=9), row(2)])) == [[1], [2]]
+def test_a_topic_merged_into_a_missing_one_is_a_topic_of_its_own() -> None:
+    assert keys(group_rows([row(1, merged_into=9), row(2)])) == [[1], [2]]
 
 
 @given(st.lists(st.none() | st.integers(1, 8), min_size=1, max_size=8))
 def test_grouping_ends_and_loses_no_topic_whatever_was_merged_into_what(into: list[int | None]) -> None:
     rows = [row(key, merged_into=other) for key, other in enumerate(into, 1)]
-    found = [key for group in grouped(rows) for key in group.keys]
-    assert sorted(found) == [one["key"] for one in rows]
+    grouped = [key for group in group_rows(rows) for key in group.keys]
+    assert sorted(grouped) == [row["key"] for row in rows]
 
 
-def test_a_merged_topic_has_what_its_parts_have() -> None:
+def test_a_merged_topic_adds_up_its_parts() -> None:
     later = times.to_micros(NOW + DAY)
     (topic,) = shown(
         row(1, accesses=3, messages=4, archived=2, tags='["a", "b"]', created_at=later),
@@ -217,64 +246,19 @@ def test_praise_lets_a_topic_last_and_deletions_let_it_fade() -> None:
     assert deleted.importance == 0.5
 
 
-# Titles and summaries
+# Titles
 
 
 def test_a_title_is_the_first_80_characters_on_one_line() -> None:
-    assert topics.title_of("x" * 200) == "x" * 80
-    assert topics.title_of("  where\n\tto   eat?\n") == "where to eat?"
-    assert topics.title_of("a" * 79 + " b") == "a" * 79
-    assert topics.title_of(" \n ") == topics.title_of("") == "…"
-    assert topics.title_of("مرحبا بك") == "مرحبا بك"
+    assert topics.make_title("x" * 200) == "x" * 80
+    assert topics.make_title("  where\n\tto   eat?\n") == "where to eat?"
+    assert topics.make_title("a" * 79 + " b") == "a" * 79
+    assert topics.make_title(" \n ") == topics.make_title("") == "…"
+    assert topics.make_title("مرحبا بك") == "مرحبا بك"
 
 
 @given(st.text())
 def test_a_title_is_short_and_never_empty(text: str) -> None:
-    title = topics.title_of(text)
+    title = topics.make_title(text)
     assert 0 < len(title) <= 80
     assert title == " ".join(title.split()) or title == "…"
-
-
-moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
-texts = st.text(st.characters(exclude_categories=("Cs",)))
-weights = st.integers(-1_000_000, 1_000_000).map(lambda n: n / 10_000)
-statements = st.builds(Statement, texts, st.lists(texts, max_size=3).map(tuple), moments, weights)
-
-
-@given(st.lists(statements, max_size=5))
-def test_what_is_told_is_read_as_it_was_stored(told: list[Statement]) -> None:
-    assert topics.from_stored(topics.to_stored(told)) == told
-
-
-def packed(*damaged: str) -> bytes:
-    return archive.encode(list(damaged), archive.shipped())
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "5", "null", '"text"', "[1]", '[["a"]]', '[["a", 1, 2, 3]]', '[["a", [], "x", 1]]',
-     '[["a", [], 1e400, 1]]', '[["a", [], 99999999999999999999, 1]]', '[["a", [], 1, 1, 1]]', '{"a": 1}',
-     "[" * 100_000],
-)  # fmt: skip
-def test_a_damaged_summary_is_none(text: str) -> None:
-    assert topics.from_stored(packed(text)) == []
-
-
-def test_a_summary_of_damaged_bytes_is_none() -> None:
-    whole = topics.to_stored([Statement("It was a fine day.", ("m1",), NOW, 1.0)])
-    assert topics.from_stored(None) == topics.from_stored(b"") == topics.from_stored(packed()) == []
-    for damaged in (b"x", b"\0" * 50, whole[:-1], whole[1:], whole[:5] + b"\xff" + whole[6:], whole + b"x"):
-        assert topics.from_stored(damaged) == []
-    for place in range(len(whole)):
-        found = topics.from_stored(bytes([*whole[:place], whole[place] ^ 0x5A, *whole[place + 1 :]]))
-        assert found in ([], topics.from_stored(whole))
-
-
-def test_what_is_told_of_merged_topics_stands_in_the_order_of_time() -> None:
-    first, second, third = (Statement(f"It was day {n}.", (f"m{n}",), NOW + n * DAY, 1.0) for n in range(3))
-    (topic,) = shown(
-        row(1, summary=topics.to_stored([first, third])), row(2, merged_into=1, summary=topics.to_stored([second]))
-    )
-    assert topic.summary is not None
-    places = [topic.summary.index(one.text) for one in (first, second, third)]
-    assert places == sorted(places)

@@ -1,4 +1,4 @@
-"""A process whose files may not grow beyond a limit: it adds until that is refused, and again when there is room.
+"""A process whose files may not grow beyond a limit. It adds until a message is refused, and again when there is room.
 
 Run as `python filler.py FOLDER POSITION…`: one database for each position, the bytes a file may still grow by. For
 each it prints a line of JSON with what happened; the parent judges.
@@ -17,12 +17,12 @@ from pathlib import Path
 from recollect import Memory, RecollectError, Settings
 from recollect.testing import FakeEmbedder
 
-MOST = 4000  # adds of one thread
+MAX_ADDS = 4000  # of one thread
 TEXT = "Words that fill the disk, page after page, until there is no room left for any of them. "
 
 
 def set_limit(size: int) -> None:
-    """The soft limit alone, so that it can be lifted again."""
+    """Set only the soft limit, so that it can be lifted again."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
@@ -41,7 +41,7 @@ def fill(path: Path, position: int) -> dict[str, object]:
         return True
 
     def add_until_refused(memory: Memory, thread: int) -> None:
-        for number in range(MOST):
+        for number in range(MAX_ADDS):
             if not add(memory, f"{thread}-{number}"):
                 return
 

@@ -1,4 +1,4 @@
-"""Looking at a database file with SQLite alone: is it whole, and does what is derived say what its rows say?"""
+"""Inspects a database file with SQLite alone: is it whole, and do derived rows agree with the log?"""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ import psycopg
 
 from recollect.core import archive, word_index
 from recollect.core.language import passages
+from recollect.storage.shipped_dictionary import learned_dictionary, shipped_dictionary
 
 CONVERSATION = "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at"
 MESSAGE = (
     "m.key, m.conversation_key, m.seq, m.id, m.role, content, m.at, m.source, m.name, m.model_variant, m.tool_calls,"
     " m.tool_call_id, m.metadata, m.importance, m.replaced"
 )
-CONTENT = 5  # where it stands in a row
+CONTENT = 5  # its index in a row
 
 
 @contextmanager
@@ -41,12 +42,12 @@ def rows(connection: apsw.Connection, question: str) -> list[Any]:
 
 
 def has_log(connection: apsw.Connection) -> bool:
-    """Whether the schema is there: a process killed early may leave a file without one."""
+    """Say whether the file has a schema: a process that is killed early may leave one without."""
     return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'messages'"))
 
 
 def texts_apart(ask: Callable[[str], list[Any]]) -> bool:
-    """Whether the texts have a table of their own: since schema 5."""
+    """Say whether texts have a table of their own, which they have since schema 5."""
     try:
         ask("SELECT content FROM messages LIMIT 0")
     except (apsw.SQLError, psycopg.Error):
@@ -55,7 +56,7 @@ def texts_apart(ask: Callable[[str], list[Any]]) -> bool:
 
 
 def messages(ask: Callable[[str], list[Any]]) -> list[tuple[Any, ...]]:
-    """All messages with what was said, wherever that rests; the columns are those of MESSAGE."""
+    """Return all messages with their texts, archived or not. The columns are those of MESSAGE."""
     if not texts_apart(ask):
         return ask(f"SELECT {MESSAGE} FROM messages m ORDER BY m.key")  # noqa: S608 - our own names
     found = ask(f"SELECT {MESSAGE} FROM messages m LEFT JOIN texts x ON x.message_key = m.key ORDER BY m.key")  # noqa: S608
@@ -71,10 +72,12 @@ def messages(ask: Callable[[str], list[Any]]) -> list[tuple[Any, ...]]:
 
 
 def unpacked(body: bytes, dictionaries: Mapping[int, bytes]) -> dict[int, str]:
-    """By the keys of messages, which are the first text of a block: each as its distance from the one before."""
+    """Return the texts of a block by message key. Its first text lists the keys, each as its distance from the last."""
 
     def find(id: int) -> archive.Dictionary:
-        return archive.Dictionary(id, archive.unpack(dictionaries[id])) if id in dictionaries else archive.shipped()
+        if id not in dictionaries:
+            return shipped_dictionary()
+        return learned_dictionary(id, archive.unpack_dictionary(dictionaries[id], shipped_dictionary()))
 
     keys, *texts = archive.decode(bytes(body), find)
     return dict(zip(accumulate(map(int, keys.split())), texts, strict=True))
@@ -87,13 +90,13 @@ def check_sound(connection: apsw.Connection) -> None:
 
 @lru_cache(maxsize=50_000)
 def _entry(content: str, name: str | None) -> bytes:
-    return word_index.encode(content, name)
+    return word_index.encode_row(content, name)
 
 
 def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
-    """Where the entry is not the one that follows from the message, or one of the two is missing.
+    """Return where the stored words are not those of the message, or one of the two is missing.
 
-    Where the entries are still to be made by the worker, none need be there.
+    Words that the worker has still to make need not be there.
     """
     found = {
         (key, seq): (at, role, bytes(words))
@@ -109,14 +112,14 @@ def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
 
 
 def check_words(connection: apsw.Connection) -> None:
-    """Each message has exactly the entry that follows from its row, and there is none of any other."""
+    """Check that each message has exactly its own words in the index, and that there are no others."""
     if rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'entries'"):  # since schema 3
         wrong = wrong_entries(lambda question: rows(connection, question))
         assert not wrong, f"{len(wrong)} entries differ from the rows: {wrong[:5]}"
 
 
 def check_vectors(connection: apsw.Connection) -> None:
-    """Vectors fit their embedder, one for each passage; all that are said to be there are; and one embedder serves."""
+    """Check that each passage has a vector of its embedder, none is missing, and one embedder is in use."""
     sizes = dict(rows(connection, "SELECT key, dimensions FROM embedders"))
     newest = max(sizes, default=None)
     made = {
@@ -140,7 +143,7 @@ def check_vectors(connection: apsw.Connection) -> None:
 
 
 def check_counters(connection: apsw.Connection) -> None:
-    """What a conversation says about itself is what its rows say; without an erase its seq has no gap."""
+    """Check the counts of each conversation against its rows. Without an erase its seq has no gap."""
     assert (
         rows(
             connection,
@@ -154,7 +157,7 @@ def check_counters(connection: apsw.Connection) -> None:
 
 
 def stored(connection: apsw.Connection) -> dict[str, dict[str, tuple[int, str, Any]]]:
-    """By conversation and id: seq, content and metadata."""
+    """Return seq, content and metadata of all messages by conversation and id."""
     found: dict[str, dict[str, tuple[int, str, Any]]] = defaultdict(dict)
     names = dict(rows(connection, "SELECT key, name FROM conversations"))
     for row in sorted(messages(lambda question: rows(connection, question)), key=lambda row: row[1:3]):
@@ -165,7 +168,7 @@ def stored(connection: apsw.Connection) -> dict[str, dict[str, tuple[int, str, A
 
 
 def log_hash(connection: apsw.Connection) -> str:
-    """One number for everything people said, whatever the schema's version."""
+    """Return a hash of the whole log that does not depend on the schema's version."""
     digest = hashlib.sha256()
     for row in connection.execute(f"SELECT key, {CONVERSATION} FROM conversations ORDER BY key"):  # noqa: S608
         digest.update(repr(row).encode())
@@ -175,7 +178,7 @@ def log_hash(connection: apsw.Connection) -> str:
 
 
 def check_file(path: str | Path) -> None:
-    """Everything that must hold of any file at any time."""
+    """Check everything that must hold for any file at any time."""
     with connected(path) as connection:
         if has_log(connection):
             check_sound(connection)

@@ -1,7 +1,7 @@
 """A file system for SQLite that knows what a power cut would leave behind.
 
 Writes go through to the real files, so SQLite works as usual. Beside them a `Disk` keeps what is certain (as of the
-last sync of each file) apart from what the drive may still hold in its cache. At the cut it decides what of that
+last sync of each file) apart from what the drive may still have in its cache. At the cut it decides what of the cache
 arrives: nothing, everything, or some of it, torn at the borders of sectors and in any order of files.
 
 APSW gives no shared memory to such files, so a connection must lock the file for itself (locking_mode = EXCLUSIVE).
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import apsw
 
-SECTOR = 512
+SECTOR_BYTES = 512
 
 
 @dataclass
@@ -32,10 +32,12 @@ class _Write:
         content[self.offset : end] = self.data
 
     def torn(self, dice: random.Random) -> list[_Write]:
-        """Some of its sectors."""
-        first = self.offset - self.offset % SECTOR
-        borders = range(first, self.offset + len(self.data), SECTOR)
-        pieces = [(max(self.offset, border), min(self.offset + len(self.data), border + SECTOR)) for border in borders]
+        """Return a write of only some of its sectors."""
+        first = self.offset - self.offset % SECTOR_BYTES
+        borders = range(first, self.offset + len(self.data), SECTOR_BYTES)
+        pieces = [
+            (max(self.offset, border), min(self.offset + len(self.data), border + SECTOR_BYTES)) for border in borders
+        ]
         return [
             _Write(start, self.data[start - self.offset : stop - self.offset])
             for start, stop in pieces
@@ -120,7 +122,7 @@ class Disk:
         self.before_operation(self.operations)
 
     def cut_power(self, mode: str, dice: random.Random) -> dict[str, bytes]:
-        """What is on the disk when the power comes back, by the name of the file. Modes: lost, some, torn."""
+        """Return what is on the disk when the power comes back, by file name. Modes: lost, some, torn."""
         with self._lock:
             left = {Path(name).name: file.after_cut(mode, dice) for name, file in self._files.items()}
         return {name: content for name, content in left.items() if content is not None}

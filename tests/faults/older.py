@@ -1,4 +1,4 @@
-"""Databases of an older schema, and folders of migrations that go beyond today's."""
+"""Builds databases of an older schema, and folders of migrations that go beyond the current ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SLOW = (
 
 
 def write_migrations(folder: Path, *, slow: bool = False) -> Path:
-    """Today's migrations of both dialects and some that come after them."""
+    """Write the current migrations of both dialects to a folder, and some that come after them."""
     for dialect in ("sqlite", "postgres"):
         known = migrations.load(dialect)
         (folder / dialect).mkdir(parents=True)
@@ -42,10 +42,10 @@ def write_migrations(folder: Path, *, slow: bool = False) -> Path:
 
 
 def build_older(path: Path, *, messages: int) -> str:
-    """A database at schema 1 with so many messages in three conversations. Returns the hash of its log."""
+    """Build a database of schema 1 with messages in three conversations. Return the hash of its log."""
     driver = SqliteDriver(str(path), migrations=migrations.load("sqlite")[:1])
     driver.open(1)
-    driver.settle()
+    driver.leave_wal()
     driver.close()
     with inspection.connected(path) as connection, connection:
         for key in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Starting victims, letting them go together, killing them, and reading what they acknowledged."""
+"""Starts victims, lets them go together, kills them, and reads what they acknowledged."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 VICTIM = str(Path(__file__).with_name("victim.py"))
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Nursery:
-    """Where victims come from: a process of which each is a fork. It ends when this one does."""
+    """A process that forks the victims. It ends when this process ends."""
 
     def __init__(self) -> None:
         self._asked, theirs = socket.socketpair()
@@ -36,11 +36,11 @@ class Nursery:
         atexit.register(self.close)
 
     def start(self, mode: str, arguments: dict[str, Any], ends: Sequence[int]) -> int:
-        """A victim with these for its standard input and output; returns its id."""
+        """Start a victim with these files as standard input and output. Return its process id."""
         return self._ask({"mode": mode, "arguments": arguments}, ends)
 
     def bury(self, process: int) -> int:
-        """Wait for the end of a victim. Until then its id is nobody else's."""
+        """Wait for the end of a victim. Until then no other process can get its id."""
         return self._ask({"bury": process})
 
     def _ask(self, request: dict[str, Any], ends: Sequence[int] = ()) -> int:
@@ -50,13 +50,13 @@ class Nursery:
             answer = b""
             while not answer.endswith(b"\n"):
                 block = self._asked.recv(64)
-                assert block, "nobody is there any more"
+                assert block, "the nursery has ended"
                 answer += block
         return int(answer)
 
     def close(self) -> None:
         self._asked.close()
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
 
 
 _nursery: Nursery | None = None
@@ -64,7 +64,7 @@ _one_at_a_time = threading.Lock()
 
 
 def nursery() -> Nursery:
-    """The one of this process, also for threads that begin at once."""
+    """Return the nursery of this process. Threads that ask at once get the same one."""
     global _nursery
     with _one_at_a_time:
         _nursery = _nursery or Nursery()
@@ -85,7 +85,7 @@ class Victim:
         self._said = b""
 
     def read(self) -> bool:
-        """Take what it said; False when it ended."""
+        """Read what it wrote. Return False when it ended."""
         block = os.read(self.output.fileno(), 65536)
         self._said += block
         return bool(block)
@@ -98,13 +98,13 @@ class Victim:
         self.input.write(b"go\n")
 
     def kill(self) -> None:
-        """Ended by its id, without a chance to tidy up. Everything it had said is read."""
+        """Kill it by its id, without a chance to clean up. Read everything that it had written."""
         os.kill(self._process, signal.SIGKILL)
         while self.read():
             pass
 
     def lines(self) -> list[list[str]]:
-        """What it said after `ready`, a line as words. A last line without its end was never acknowledged."""
+        """Return its lines after `ready`, each as a list of words. An unfinished last line was not acknowledged."""
         return [line.split(" ") for line in self._said.decode().split("\n")[1:-1]]
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Victim:
 
 @contextmanager
 def ready(victims: Sequence[Victim]) -> Iterator[None]:
-    """All of them wait for the signal to go; none outlives the block."""
+    """Start victims that all wait for the signal to go. None outlives the block."""
     try:
         for victim in victims:
             victim.await_ready()
@@ -128,8 +128,8 @@ def ready(victims: Sequence[Victim]) -> Iterator[None]:
             victim.close()
 
 
-def run_to_end(victims: Sequence[Victim], *, seconds: float = PATIENCE) -> list[list[str]]:
-    """Let all go at once; returns everything they said. A victim that meets an error fails the test."""
+def run_to_end(victims: Sequence[Victim], *, seconds: float = TIMEOUT_SECONDS) -> list[list[str]]:
+    """Let all go at once, and wait for their end. Return their lines. A victim that meets an error fails the test."""
     with ready(victims):
         for victim in victims:
             victim.go()
@@ -140,7 +140,7 @@ def run_to_end(victims: Sequence[Victim], *, seconds: float = PATIENCE) -> list[
 
 
 def kill_at(victims: Sequence[Victim], moments: Sequence[float]) -> list[list[str]]:
-    """Let all go at once and kill each after its seconds; returns everything they said."""
+    """Let all go at once, and kill each after its number of seconds. Return their lines."""
     with ready(victims):
         for victim in victims:
             victim.go()
@@ -152,7 +152,7 @@ def kill_at(victims: Sequence[Victim], moments: Sequence[float]) -> list[list[st
 
 
 def _read_until(victims: Sequence[Victim], deadline: float) -> None:
-    """Keep the pipes empty, so that nobody waits for us, until then or until all have ended."""
+    """Read from all pipes until a moment or until all have ended, so that no victim waits for a full pipe."""
     with selectors.DefaultSelector() as selector:
         for victim in victims:
             selector.register(victim.output, selectors.EVENT_READ, victim)

@@ -1,4 +1,4 @@
-"""A full disk: a clear error, nothing acknowledged that is not there, reads that work, and recovery with the space."""
+"""A full disk gives a clear error and loses no acknowledged message; reads work, and so do writes with new space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faults import inspection
 from faults.lossy_vfs import Disk, LossyVFS
 from faults.victim import fields_of
 from recollect import StoreUnavailable
-from recollect.core.drafts import make_draft
+from recollect.core.message import make_draft
 from recollect.core.models import Principal
 from recollect.storage.sqlite import SqliteDriver
 from recollect.storage.store import SqlStore
@@ -25,16 +25,16 @@ pytestmark = pytest.mark.kill
 
 FILLER = str(Path(__file__).with_name("filler.py"))
 PROCESSES = 2
-EACH = 25
+POSITIONS_PER_PROCESS = 25
 
 
 def _positions(number: int) -> list[int]:
-    """Close to the file's end as it is, some hundred pages further, and where the log meets its checkpoint."""
+    """Return limits: close to the file's end, some hundred pages further, and where the log is checkpointed."""
     seed = int(os.environ.get("FAULT_SEED") or random.SystemRandom().randrange(2**32))
     print(f"FAULT_SEED={seed}")
     dice = random.Random(seed + number)
     reaches = [40_000] * 10 + [900_000] * 10 + [6_000_000] * 5
-    assert len(reaches) == EACH
+    assert len(reaches) == POSITIONS_PER_PROCESS
     return [dice.randint(0, reach) for reach in reaches]
 
 
@@ -44,7 +44,7 @@ def test_a_full_disk_refuses_clearly_and_loses_nothing(tmp_path: Path, number: i
     done = subprocess.run([sys.executable, FILLER, str(tmp_path), *positions], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(outcomes) == EACH
+    assert len(outcomes) == POSITIONS_PER_PROCESS
     for outcome in outcomes:
         name = Path(outcome["path"]).name
         assert len(outcome["refused"]) >= 3, f"{name}: every thread is refused at some point"
@@ -59,7 +59,7 @@ def test_a_full_disk_refuses_clearly_and_loses_nothing(tmp_path: Path, number: i
 
 
 def test_a_disk_without_space_at_any_write_is_called_full_and_works_again_when_there_is_space(tmp_path: Path) -> None:
-    """The limit above is told as a disk that refuses; a disk without space is told by its own name."""
+    """The file limit of the test above is reported as a disk error; a disk without space has a code of its own."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     for position in range(1, 51):
         disk = Disk()
@@ -72,7 +72,7 @@ def test_a_disk_without_space_at_any_write_is_called_full_and_works_again_when_t
 
             def add(number: int, store: SqlStore = store) -> None:
                 draft = make_draft(fields_of(f"n-{number}"), now=now, new_id="")
-                store.submit(Principal(), "c", [draft], now=now).result(30)
+                store.log.submit(Principal(), "c", [draft], now=now).result(30)
 
             start, added = disk.operations, 0
 

@@ -1,4 +1,4 @@
-"""After an erase no byte of what was said is left in the files, whatever shape the tree of rows had.
+"""After an erase no byte of the texts is left in the files, whatever shape the tree of rows had.
 
 SQLite overwrites the rows it deletes, but not the copies it leaves behind when a deletion moves their neighbours to
 another page. Whether one remains depends on the sizes of the rows, hence many shapes.
@@ -12,14 +12,14 @@ import pytest
 
 from faults.victim import canary_of, fields_of, ids_of
 from recollect import Memory
-from recollect.storage.sqlite_file import blocks
+from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeClock
 
 pytestmark = pytest.mark.kill
 
 
 def _left_after_erasing(path: Path, shape: int) -> list[tuple[str, int, bool]]:
-    """Conversations that were erased and can still be read, with what their receipts say."""
+    """Return erased conversations whose text is still in the files, with what their receipts say."""
     left = []
     with Memory(path, worker=False, clock=FakeClock()) as memory:
         names = [f"{shape}-{number}" for number in range(20)]
@@ -28,7 +28,7 @@ def _left_after_erasing(path: Path, shape: int) -> list[tuple[str, int, bool]]:
         for number, name in enumerate(names):
             if number % 3:
                 receipt = memory.erase(conversation=name)
-                held = b"".join((*blocks(str(path)), *blocks(f"{path}-wal")))
+                held = b"".join((*read_blocks(str(path)), *read_blocks(f"{path}-wal")))
                 if receipt.pending or receipt.remaining or canary_of(name)[8:].encode() in held:
                     left.append((name, receipt.remaining, receipt.pending))
     return left
@@ -41,6 +41,6 @@ def test_no_word_of_an_erased_conversation_is_left_in_the_files(tmp_path: Path, 
 
 
 def test_the_scan_finds_what_a_plain_delete_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof has teeth: unless the file is written anew, words stay in some shape of the tree."""
+    """This proves that the test above can fail: unless the file is rewritten, some words stay."""
     monkeypatch.setattr("recollect.storage.sqlite.rewrite", lambda connection: None)
     assert any(_left_after_erasing(tmp_path / f"{shape}.db", shape) for shape in range(15))

@@ -1,4 +1,4 @@
-"""kill -9 at random points: what was acknowledged is there, once and whole, and the rest is all or nothing.
+"""kill -9 at random points: what was acknowledged is stored once and whole; all else is stored whole or not at all.
 
 The moments follow from a seed, printed when a test fails; FAULT_SEED repeats them (as far as a scheduler repeats).
 """
@@ -44,14 +44,14 @@ def times(full_count: bool) -> int:
 
 
 def in_lanes(life: Callable[[int, random.Random], int], count: int, dice: random.Random) -> int:
-    """Lead so many lives, each on a file of its own; returns how many kills there were."""
+    """Run lives in parallel, each on a file of its own. Return how many kills there were."""
     seeds = [dice.randrange(2**32) for _ in range(count)]
     with ThreadPoolExecutor(LANES) as pool:
         return sum(pool.map(lambda number: life(number, random.Random(seeds[number])), range(count)))
 
 
 class Witness:
-    """What one file must hold, by all that its victims said."""
+    """Collects what one file must hold, from the lines of its victims, and checks it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,9 +72,9 @@ class Witness:
                 self.erased[rest[0]] = (int(rest[1]), rest[2] == "1", rest[3])
 
     def check(self, hours: int = 1) -> Stored:
-        """The file as the dead left it; then it is opened, and must work and finish what they left undone.
+        """Check the file as the killed left it, then open it and let it finish their work.
 
-        The dead may hold leases; so many hours later nobody does.
+        Killed processes may still hold leases, which have run out some hours later.
         """
         if not self.path.exists():
             assert not self.singles
@@ -118,7 +118,7 @@ class Witness:
         assert {batch: size_of(batch) for batch in parts} == parts, "a batch is there in part"
 
     def _check_bytes(self, erased: Sequence[str]) -> None:
-        """Of what was erased neither a word of the text, even in the index, nor an id (a name and a dot) is left."""
+        """Check that no word of an erased text is left, even in the index, and no id (a name and a dot)."""
         needles = {name: (canary_of(name)[8:].encode(), f"{name}.".encode()) for name in erased}
         for file in (self.path, Path(f"{self.path}-wal")):
             if needles and file.exists():
@@ -144,7 +144,7 @@ class Witness:
             self.singles["after", name] = memory.add("after", **fields_of(name)).seq
 
     def _check_recall(self, memory: Memory, found: Stored) -> None:
-        """A word that only one batch says finds all of that batch and nothing else."""
+        """Check that a word which only one batch has finds all of that batch and nothing else."""
         said = {name: name.rsplit(".", 1)[0] for messages in found.values() for name in messages}
         for batch in sorted(set(said.values()))[:: max(1, len(said) // 3)]:
             hits = memory.recall(canary_of(batch), limit=len(said))
@@ -159,7 +159,7 @@ _WITHOUT_VECTORS = (
 
 
 def _moment(dice: random.Random, *, worker: bool) -> float:
-    """With a worker it must live long enough to get to its work."""
+    """Return when to kill a victim. With a worker it must live long enough to get to its work."""
     return dice.uniform(0.0, 1.0) if worker else dice.choice((dice.uniform(0.0, 0.06), dice.uniform(0.02, 0.3)))
 
 
@@ -201,7 +201,7 @@ def test_every_acknowledged_batch_survives_kills_and_the_others_are_all_or_nothi
 
 
 def _write_import_files(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """By file and conversation the ids in their order."""
+    """Write files to import. Return the ids in their order, by file and conversation."""
     written: dict[str, dict[str, list[str]]] = {}
     for number in range(10):
         name = f"file{number}.ndjson"

@@ -26,14 +26,14 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 VERSIONS = sorted(int(file.name[7:11]) for file in GOLDEN.glob("schema_*.sqlite"))
 HEAD = len(migrations.load("sqlite"))
 
-CURSORS = ("worked_seq", "words_version")  # of derived work, which a migration may order anew
+CURSORS = ("worked_seq", "words_version")  # of derived work, which a migration may rewind
 
 Table = list[tuple[Any, ...]]
 Database = dict[str, tuple[list[str], Table]]
 
 
 class Sqlite:
-    """A database on SQLite, looked at without our own code."""
+    """An SQLite database, read without our own code."""
 
     dialect = "sqlite"
 
@@ -54,7 +54,7 @@ class Sqlite:
         return self.ask("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name")
 
     def fresh_schema(self) -> Table:
-        """Of a new database; this one stays empty."""
+        """Return the schema of a new database. This one stays empty."""
         other = Sqlite(self.location + ".fresh.db")
         Memory(other.location, worker=False).close()
         return other.schema()
@@ -75,7 +75,7 @@ class Sqlite:
 
 
 class Postgres:
-    """The same on PostgreSQL."""
+    """A PostgreSQL database, read without our own code."""
 
     dialect = "postgres"
 
@@ -114,7 +114,7 @@ class Postgres:
         return [*columns, *indexes, *rules, *targets]
 
     def fresh_schema(self) -> Table:
-        """Of a new database; this one is empty again afterwards."""
+        """Return the schema of a new database. This one is empty again afterwards."""
         Memory(self.location, worker=False).close()
         schema = self.schema()
         with psycopg.connect(self.location) as connection:
@@ -137,7 +137,7 @@ class Postgres:
         ]
 
     def check_sound(self) -> None:
-        """The server sees to that."""
+        """Do nothing: the server checks itself."""
 
 
 @pytest.fixture(params=[Sqlite, Postgres], ids=["sqlite", "postgres"])
@@ -148,7 +148,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Sqlite | Postgre
 
 
 def _contents(database: Sqlite | Postgres, like: Database | None = None) -> Database:
-    """Every table's rows; with `like`, only its tables and columns, whatever was added since."""
+    """Return the rows of every table; with `like`, only of the tables and columns that it has."""
     found: Database = {}
     for table in like or [name for name in database.tables() if name != "message_words"]:
         columns = like[table][0] if like else [name for name in database.columns(table) if name not in CURSORS]
@@ -313,7 +313,7 @@ def test_a_failed_migration_leaves_the_old_schema_and_every_row(database: Sqlite
 
 
 def test_a_migrated_file_is_not_larger_than_what_is_in_it(tmp_path: Path) -> None:
-    """Texts left the rows of messages with schema 5; the pages that became half empty are filled anew."""
+    """Schema 5 moves texts out of the rows of messages. The file is rewritten then, as its pages are half empty."""
     path = tmp_path / "memory.db"
     build_older(path, messages=3000)
     Memory(str(path), worker=False, embedder=FakeEmbedder()).close()

@@ -1,4 +1,4 @@
-"""Power loss: whatever the drive had not been told to keep may be gone; what was acknowledged is not.
+"""Power loss: what was not synced may be lost; what was acknowledged is not.
 
 A killed process cannot show this, because the system still writes what it had accepted. So a file system of our own
 forgets what was not synced.
@@ -22,8 +22,8 @@ from faults import inspection
 from faults.lossy_vfs import Disk, LossyVFS
 from faults.victim import fields_of, text_of
 from recollect import Memory, RecollectError
-from recollect.core.drafts import make_draft
-from recollect.core.models import Appended, Principal
+from recollect.core.message import Appended, make_draft
+from recollect.core.models import Principal
 from recollect.storage.sqlite import SqliteDriver
 from recollect.storage.store import SqlStore
 from recollect.testing import FakeEmbedder
@@ -80,8 +80,8 @@ class Run:
             # Seldom, or so often that many cuts fall into the checkpoint.
             connection.execute(f"PRAGMA wal_autocheckpoint = {dice.choice((25, 100, 1000))}")
 
-        assert driver._writer is not None
-        prepare(driver._writer)
+        assert driver._write_connection is not None
+        prepare(driver._write_connection)
         store = SqlStore(driver)
         for turn in range(ROUNDS):
             futures = [self._add(store, f"{turn}-{number}") for number in range(dice.randint(1, 6))]
@@ -92,18 +92,18 @@ class Run:
 
     def _add(self, store: SqlStore, id: str) -> Future[list[Appended]]:
         draft = make_draft(fields_of(id), now=NOW, new_id=id)
-        future = store.submit(Principal(), "c", [draft], now=NOW)
+        future = store.log.submit(Principal(), "c", [draft], now=NOW)
         future.add_done_callback(lambda done: self._acknowledge(id, done.result()[0].message.seq))
         return future
 
     def _acknowledge(self, id: str, seq: int) -> None:
-        """Called by the writer as soon as it promises, so before the next operation on a file."""
+        """Note a message as acknowledged. The writer calls it before its next operation on a file."""
         self.acknowledged[id] = seq
         if len(self.acknowledged) >= self.enough:
             self.cut()
 
     def lost(self) -> list[str]:
-        """Open what the disk held, as anybody would, and return what was acknowledged and is not there."""
+        """Open the database that the disk held. Return the acknowledged messages that are missing."""
         assert self.left is not None
         path = self.folder / "after.db"
         for name, content in self.left.items():
@@ -142,7 +142,7 @@ def test_no_acknowledged_message_is_lost_with_the_power(tmp_path: Path, full_cou
 
 
 def test_messages_are_lost_with_the_power_if_nothing_is_synced(tmp_path: Path) -> None:
-    """The proof that the file system above has teeth: it takes what SQLite was told not to sync."""
+    """This proves that the test above can fail: the file system loses what SQLite did not sync."""
     for seed in _seeds(30):
         run = _run(tmp_path / f"{seed}", seed, "OFF")
         with suppress(AssertionError, apsw.Error, RecollectError):  # without syncs the file may be damaged as well
@@ -152,7 +152,7 @@ def test_messages_are_lost_with_the_power_if_nothing_is_synced(tmp_path: Path) -
 
 
 def test_less_than_full_syncing_loses_the_last_moments_but_never_damages(tmp_path: Path) -> None:
-    """Why FULL is what we use: NORMAL keeps the file sound and forgets what it promised last."""
+    """This is why we use FULL: NORMAL keeps the file sound, but loses the last acknowledged messages."""
     lost = 0
     for number, seed in enumerate(_seeds(150)):
         lost += len(_run(tmp_path / f"{seed}", seed, "NORMAL").lost())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from recollect import AsyncMemory, Principal, Receipt
-from recollect.storage.sqlite_file import blocks
+from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeClock, FakeEmbedder
 
 pytestmark = pytest.mark.kill
@@ -25,12 +25,12 @@ def canary(number: int) -> str:
 
 
 def copies(path: Path, number: int) -> int:
-    """In the database and its write-ahead log."""
-    return b"".join((*blocks(str(path)), *blocks(f"{path}-wal"))).count(canary(number).encode())
+    """Return how often a text is in the database and its write-ahead log."""
+    return b"".join((*read_blocks(str(path)), *read_blocks(f"{path}-wal"))).count(canary(number).encode())
 
 
-async def tell(memory: AsyncMemory, number: int, shape: int) -> None:
-    """A profile that is written twice and used. Sizes differ, so that rows move between pages."""
+async def use_profile(memory: AsyncMemory, number: int, shape: int) -> None:
+    """Write a profile twice and use it. Sizes differ, so that rows move between pages."""
     await memory.set_consent(True)
     for change in (1, 2):
         words = 1 + (7 * number + 13 * shape * change) % 60
@@ -42,12 +42,12 @@ async def tell(memory: AsyncMemory, number: int, shape: int) -> None:
 
 
 async def left_after_revoking(path: Path, shape: int) -> list[tuple[int, int]]:
-    """People who revoked and whose profile can still be read: number, copies."""
+    """Return the people who revoked and whose profile is still in the files, with the number of copies."""
     left = []
     async with AsyncMemory(path, worker=False, clock=FakeClock(), embedder=FakeEmbedder()) as memory:
         people = [memory.of(Principal(f"person {number}")) for number in range(PEOPLE)]
         for number, person in enumerate(people):
-            await tell(person, number, shape)
+            await use_profile(person, number, shape)
         await memory.drain()
         for number, person in enumerate(people):
             if number % 3:
@@ -69,6 +69,6 @@ def test_no_word_of_a_revoked_profile_is_left_in_the_files(tmp_path: Path, full_
 
 
 def test_the_scan_finds_what_a_plain_delete_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof has teeth: unless the file is written anew, words stay in some shape of the tree."""
+    """This proves that the test above can fail: unless the file is rewritten, some words stay."""
     monkeypatch.setattr("recollect.storage.sqlite.rewrite", lambda connection: None)
     assert any(asyncio.run(left_after_revoking(tmp_path / f"{shape}.db", shape)) for shape in range(8))

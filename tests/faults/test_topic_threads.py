@@ -1,7 +1,7 @@
 """Many threads on the topics of one memory, or of two on one database, and kills while topics fold: nothing is lost.
 
-They add, fold, read, merge, split, tag, praise and erase, all at once. What one finds gone because of another is no
-error; anything else is.
+They add, fold, read, merge, split, tag, praise and erase, all at once. A thread may not find what another one removed;
+every other error fails the test.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from faults.processes import Victim, ready
 from faults.test_kill import Witness, dice, in_lanes, times
 from faults.victim import FOLDING, fields_of, ids_of, text_of
 from recollect import Conflict, InvalidInput, Memory, NotFound
-from recollect.core.archive import LEARN_FROM
-from recollect.core.models import Message
+from recollect.core.archive import MIN_LEARNING_BYTES
+from recollect.core.message import Message
 from recollect.core.topics import Topic
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
@@ -32,7 +32,7 @@ from support.tables import ask, wrong_counts
 __all__ = ["dice", "times"]  # fixtures
 pytestmark = pytest.mark.kill
 THREADS: Final = 32
-PATIENCE: Final = 60.0  # seconds in which every call ends
+CALL_TIMEOUT_SECONDS: Final = 60.0
 CONVERSATIONS: Final = ("one", "two", "three")
 THEMES: Final = (
     "garden roses soil water",
@@ -51,7 +51,7 @@ SETTINGS: Final = Settings(
 
 
 class Crowd:
-    """What everybody does, and what came of it."""
+    """Threads that work on topics at random, and what they stored and erased."""
 
     def __init__(self, memories: list[Memory]) -> None:
         self.memories = memories
@@ -69,7 +69,7 @@ class Crowd:
             thread.start()
         self.stop.wait(seconds)
         self.stop.set()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + CALL_TIMEOUT_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         assert not [thread.name for thread in threads if thread.is_alive()], "they wait for each other"
@@ -161,7 +161,7 @@ class Crowd:
         return topic, memory.topic_history(conversation, topic=topic.id)
 
     def _look(self, found: list[Message]) -> None:
-        """Whoever reads while others fold, thin and repack finds every text whole."""
+        """Check that a reader finds every text whole while others fold, erase and repack."""
         with self._lock:
             wrong = [one for one in found if one != self.added.get(one.id, one)]
         assert wrong == [], "read while others were at work"
@@ -185,7 +185,7 @@ def test_thirty_two_threads_on_topics_lose_nothing(location: str, many: int, ful
         crowd = Crowd(memories)
         crowd.run(30.0 if full_count else 4.0)
         for memory in memories:
-            assert memory.drain(timeout=PATIENCE).complete
+            assert memory.drain(timeout=CALL_TIMEOUT_SECONDS).complete
         print(f"{len(crowd.added)} messages, {len(crowd.erased)} erased, {memories[0].stats()['archived']} archived;")
         print(dict(crowd.done))
         assert crowd.erased == crowd.doomed
@@ -198,7 +198,7 @@ def test_thirty_two_threads_on_topics_lose_nothing(location: str, many: int, ful
 
 
 def _check_topics(memory: Memory, location: str) -> None:
-    """Each message belongs to one topic and has its text once; what topics count is so; and nothing is damaged."""
+    """Check that each message has one topic and one text, that counts are right, and that nothing is damaged."""
     assert wrong_counts(location) == []
     for name in CONVERSATIONS:
         held = [one.id for topic in memory.topics(name) for one in memory.topic_history(name, topic=topic.id)]
@@ -213,20 +213,20 @@ def _check_topics(memory: Memory, location: str) -> None:
 
 
 def _fill_archive(witness: Witness) -> None:
-    """Almost so much that a dictionary is learned."""
+    """Archive almost enough text for a dictionary to be learned."""
     size = 0
     with Memory(witness.path, worker=False, embedder=FakeEmbedder(), settings=FOLDING) as memory:
         for part in count():
             said = [fields_of(name) for name in ids_of(f"before-{part}")]
             size += sum(len(one["content"].encode()) for one in said)
-            if size > LEARN_FROM - 8000:
+            if size > MIN_LEARNING_BYTES - 8000:
                 break
             witness.batches["long", f"before-{part}"] = memory.add_many("long", said)[0].seq
         assert memory.drain().complete
 
 
 def _killed_in_a_later_drain(victim: Victim, seconds: float) -> list[list[str]]:
-    """So long after its first one, which takes the longest; returns what it said."""
+    """Kill a victim some seconds after its first drain, which takes the longest. Return its lines."""
     with ready([victim]):
         victim.go()
         while not any(words[0] == "drained" for words in victim.lines()):
@@ -238,7 +238,7 @@ def _killed_in_a_later_drain(victim: Victim, seconds: float) -> list[list[str]]:
 
 
 def test_a_kill_while_topics_fold_loses_nothing(tmp_path: Path, dice: random.Random, times: int) -> None:
-    """Inside a fold, while a dictionary is learned, and while older blocks are packed anew with it."""
+    """Kills hit a fold, the learning of a dictionary, and the repacking of older blocks with it."""
     unfolded: list[int] = []
     learned: list[int] = []
 

@@ -29,7 +29,7 @@ from recollect.storage import migrations
 from recollect.storage.sqlite import SqliteDriver
 from recollect.testing import FakeClock, FakeEmbedder
 
-LONGEST = 20.0  # seconds that a victim works if nobody kills it
+MAX_SECONDS = 20.0  # that a victim works if it is not killed
 FOLDING = Settings(similarity_threshold=-1.0, max_messages_per_topic=4, recent_message_keep=1)  # one topic, soon folded
 VOCABULARY = (
     "a", "the", "of", "memory", "Riyadh", "report", "budget", "meeting", "tomorrow", "café", "naïve", "STRASSE",
@@ -39,15 +39,17 @@ VOCABULARY = (
 
 
 def text_of(id: str) -> str:
-    """What the message with this id says: mostly short, sometimes over several pages of the file."""
+    """Return the text of the message with this id: mostly short, sometimes several pages of the file."""
     dice = random.Random(id)
     length = dice.choices((0, 6, 25, 120, 2000), weights=(4, 130, 50, 15, 1))[0]
     return " ".join([canary_of(id.rsplit(".", 1)[0]), *dice.choices(VOCABULARY, k=length)])
 
 
 def canary_of(name: str) -> str:
-    """A word that only the messages of one batch say. It looks random, since an index keeps only the ends of words
-    that begin alike."""
+    """Return a word that only the messages of one batch have.
+
+    It looks random, since an index keeps only the ends of words that begin alike.
+    """
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
@@ -68,7 +70,7 @@ def say(*words: object) -> None:
 
 
 def add(path: str, run: str, threads: int, conversations: int, worker: bool) -> None:
-    """Single adds, from several threads."""
+    """Add single messages from several threads."""
     with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
 
         def work(number: int) -> None:
@@ -101,7 +103,7 @@ def import_files(path: str, files: list[str], worker: bool) -> None:
 
 
 def erase(path: str, run: str, threads: int, worker: bool) -> None:
-    """Erases two of three conversations while the next ones are added."""
+    """Erase two of three conversations while the next ones are added."""
     doomed: queue.SimpleQueue[str] = queue.SimpleQueue()
     with Memory(path, worker=worker, embedder=FakeEmbedder()) as memory:
 
@@ -123,7 +125,7 @@ def erase(path: str, run: str, threads: int, worker: bool) -> None:
 
 
 def embed(path: str, run: str, hours: int) -> None:
-    """Adds a few hundred messages and gives them vectors, again and again. Leases of the dead are over by then."""
+    """Add a few hundred messages and embed them, again and again. Leases of killed victims have run out by then."""
     clock = FakeClock(datetime.now(UTC) + timedelta(hours=hours))
     with Memory(path, worker=False, clock=clock, embedder=FakeEmbedder()) as memory:
         for count in range(20_000):
@@ -136,7 +138,7 @@ def embed(path: str, run: str, hours: int) -> None:
 
 
 def fold(path: str, run: str, hours: int) -> None:
-    """Adds to one topic and folds it, again and again; before long a dictionary is learned and blocks are repacked."""
+    """Add to one topic and fold it, again and again, until a dictionary is learned and blocks are repacked."""
     clock = FakeClock(datetime.now(UTC) + timedelta(hours=hours))
     with Memory(path, worker=False, clock=clock, embedder=FakeEmbedder(), settings=FOLDING) as memory:
         for count in range(20_000):
@@ -155,7 +157,7 @@ def migrate(path: str, folder: str) -> None:
 
 
 def open_only(location: str) -> None:
-    """Opens the memory, which migrates it."""
+    """Open the memory, which migrates it."""
     with Memory(location, worker=False) as memory:
         say("opened", len(memory.conversations()))
 
@@ -168,12 +170,12 @@ def write(location: str, conversation: str, run: str, count: int) -> None:
 
 
 def repeat(location: str, conversation: str, id: str, run: str, threads: int) -> None:
-    """The same id from several threads at once, each with words of its own: only one may win."""
+    """Add one id from several threads at once, each with words of its own. Only one may win."""
     start = threading.Barrier(threads)
     with Memory(location, worker=False) as memory:
 
         def work(number: int) -> None:
-            start.wait(LONGEST)
+            start.wait(MAX_SECONDS)
             reply = memory.add(conversation, "user", f"said by {run} {number}", id=id)
             say("reply", json.dumps(reply.to_dict(), sort_keys=True))
 
@@ -189,7 +191,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
             raise
 
     threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(count)]
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_SECONDS
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -213,8 +215,10 @@ def live(mode: str, arguments: dict[str, Any]) -> None:
 
 
 def nurse(server: socket.socket) -> None:
-    """Start and bury victims as one is told, until nobody is there to tell. All of them are forked from here, where
-    everything is imported: that takes longer than most of them live."""
+    """Start victims and wait for them, as the parent asks, until it closes the socket.
+
+    They are forked from this process, which has imported everything: importing takes longer than most of them live.
+    """
     while True:
         data, ends, _, _ = socket.recv_fds(server, 1 << 16, 2)
         while data and not data.endswith(b"\n"):

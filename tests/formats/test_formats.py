@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from recollect.core.errors import InvalidInput
-from recollect.formats import Batch, Skipped, detect, format_of, read
+from recollect.formats import Batch, Skipped, detect_file_format, detect_format, read_file
 
 
 def read_json(value: object, **options: Any) -> list[Batch | Skipped]:
-    return list(read(io.BytesIO(json.dumps(value).encode()), **options))
+    return list(read_file(io.BytesIO(json.dumps(value).encode()), **options))
 
 
-def batches(found: list[Batch | Skipped]) -> list[Batch]:
-    assert not [item for item in found if isinstance(item, Skipped)]
-    return [item for item in found if isinstance(item, Batch)]
+def batches(items: list[Batch | Skipped]) -> list[Batch]:
+    assert not [item for item in items if isinstance(item, Skipped)]
+    return [item for item in items if isinstance(item, Batch)]
 
 
-def said(batch: Batch) -> list[tuple[str, str]]:
+def roles_and_texts(batch: Batch) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in batch.messages]
 
 
@@ -59,13 +59,13 @@ class TestChatGPT:
     def test_current_path_is_the_conversation_and_the_other_reply_a_branch(self) -> None:
         main, branch = batches(read_json([GARDEN]))
         assert (main.conversation, main.title) == ("chatgpt-c-1", "Garden")
-        assert said(main) == [
+        assert roles_and_texts(main) == [
             ("user", "When do I sow tomatoes?"),
             ("assistant", "Indoors, in March."),
             ("user", "And basil?"),
         ]
         assert branch.conversation == "chatgpt-c-1/branch-1"
-        assert said(branch) == [("assistant", "After the last frost.")]
+        assert roles_and_texts(branch) == [("assistant", "After the last frost.")]
         assert branch.messages[0]["metadata"] == {"branch_of": "chatgpt-c-1", "after": "q1"}
 
     def test_null_time_is_that_of_the_message_before_and_the_model_is_kept(self) -> None:
@@ -92,8 +92,8 @@ class TestChatGPT:
             current="main",
         )
         _, first, second = batches(read_json([tree]))
-        assert said(first) == [("assistant", "Other"), ("user", "Left")]
-        assert said(second) == [("user", "Right")]
+        assert roles_and_texts(first) == [("assistant", "Other"), ("user", "Left")]
+        assert roles_and_texts(second) == [("user", "Right")]
         assert second.messages[0]["metadata"] == {"branch_of": "chatgpt-c-1/branch-1", "after": "x"}
 
     def test_parts_that_are_objects_are_named_and_kept(self) -> None:
@@ -101,7 +101,7 @@ class TestChatGPT:
         voice = {"content_type": "audio_transcription", "text": "read this aloud"}
         tree = chat(node("a", "root", "user", picture, "What plant is this?", voice), current="a")
         [batch] = batches(read_json([tree]))
-        assert said(batch) == [("user", "[image]\nWhat plant is this?\nread this aloud")]
+        assert roles_and_texts(batch) == [("user", "[image]\nWhat plant is this?\nread this aloud")]
         assert batch.messages[0]["metadata"] == {"parts": [picture]}
 
     def test_other_content_types_give_their_text(self) -> None:
@@ -110,13 +110,13 @@ class TestChatGPT:
         output = node("o", "c", "tool", author={"role": "tool", "name": "python"})
         output["message"]["content"] = {"content_type": "execution_output", "text": "1"}
         [batch] = batches(read_json([chat(code, output, current="o")]))
-        assert said(batch) == [("assistant", "print(1)"), ("tool", "1")]
+        assert roles_and_texts(batch) == [("assistant", "print(1)"), ("tool", "1")]
         assert batch.messages[1]["name"] == "python"
 
     def test_hidden_node_with_text_is_kept_and_marked(self) -> None:
         hidden = node("h", "root", "system", "Be brief.", metadata={"is_visually_hidden_from_conversation": True})
         [batch] = batches(read_json([chat(hidden, node("q", "h", "user", "Hi"), current="q")]))
-        assert said(batch)[0] == ("system", "Be brief.")
+        assert roles_and_texts(batch)[0] == ("system", "Be brief.")
         assert batch.messages[0]["metadata"] == {"hidden": True}
 
     @pytest.mark.parametrize("current", [None, "nowhere", 7])
@@ -126,44 +126,47 @@ class TestChatGPT:
             node("old", "q", "assistant", "Old", at=2), current=current,
         )  # fmt: skip
         main, branch = batches(read_json([tree]))
-        assert said(main)[-1] == ("assistant", "New")
-        assert said(branch) == [("assistant", "Old")]
+        assert roles_and_texts(main)[-1] == ("assistant", "New")
+        assert roles_and_texts(branch) == [("assistant", "Old")]
 
     def test_missing_parent_makes_a_root(self) -> None:
         [batch] = batches(read_json([chat(node("q", "gone", "user", "Still here"), current="q")]))
-        assert said(batch) == [("user", "Still here")]
+        assert roles_and_texts(batch) == [("user", "Still here")]
 
     def test_parent_is_taken_from_children_where_a_node_names_none(self) -> None:
         first, second = node("a", "root", "user", "A"), node("b", None, "assistant", "B")
         first["children"] = ["b"]
         [batch] = batches(read_json([chat(first, second, current="b")]))
-        assert said(batch) == [("user", "A"), ("assistant", "B")]
+        assert roles_and_texts(batch) == [("user", "A"), ("assistant", "B")]
 
     def test_loop_is_cut_reported_and_loses_nothing(self) -> None:
         tree = chat(node("a", "b", "user", "A"), node("b", "a", "assistant", "B"), current="b")
-        found = read_json([tree])
-        assert [item.reason for item in found if isinstance(item, Skipped)] == [
+        items = read_json([tree])
+        assert [item.reason for item in items if isinstance(item, Skipped)] == [
             "its tree of messages has a loop, which was cut"
         ]
-        assert sorted(text for item in found if isinstance(item, Batch) for _, text in said(item)) == ["A", "B"]
+        assert sorted(text for item in items if isinstance(item, Batch) for _, text in roles_and_texts(item)) == [
+            "A",
+            "B",
+        ]
 
     def test_bad_conversation_is_reported_and_the_others_are_read(self) -> None:
-        found = read_json([GARDEN, {"id": "c-2", "title": "No tree"}, {**GARDEN, "id": "c-3", "mapping": {}}])
-        assert [item for item in found if isinstance(item, Skipped)] == [
+        items = read_json([GARDEN, {"id": "c-2", "title": "No tree"}, {**GARDEN, "id": "c-3", "mapping": {}}])
+        assert [item for item in items if isinstance(item, Skipped)] == [
             Skipped("conversation 2", "it has no mapping of messages"),
             Skipped("conversation 3 (c-3…)", "it has no messages with text"),
         ]
-        assert len([item for item in found if isinstance(item, Batch)]) == 2
+        assert len([item for item in items if isinstance(item, Batch)]) == 2
 
     def test_unknown_role_is_reported_and_its_neighbours_are_read(self) -> None:
         tree = chat(node("a", "root", "user", "A"), node("b", "a", "narrator", "B"), current="b")
         batch, skipped = read_json([tree])
-        assert isinstance(batch, Batch) and said(batch) == [("user", "A")]
+        assert isinstance(batch, Batch) and roles_and_texts(batch) == [("user", "A")]
         assert skipped == Skipped("conversation 1 (c-1…), message b", "its author's role is unknown")
 
     def test_single_conversation_without_an_array_is_read(self) -> None:
         pretty = json.dumps(GARDEN, indent=2).encode()
-        assert list(read(io.BytesIO(pretty))) == read_json([GARDEN])
+        assert list(read_file(io.BytesIO(pretty))) == read_json([GARDEN])
 
 
 CLAUDE = {
@@ -187,7 +190,7 @@ class TestClaude:
     def test_blocks_are_read_and_text_is_the_fallback(self) -> None:
         [batch] = batches(read_json([CLAUDE]))
         assert (batch.conversation, batch.title) == ("claude-8d0c", "Tea")
-        assert said(batch) == [
+        assert roles_and_texts(batch) == [
             ("user", "Which tea keeps?\n\n[attachment: list.txt]\nsencha\nassam\n\n[file: shelf.jpg]"),
             ("assistant", "Black tea."),
             ("assistant", '[tool use: search {"q": "tea"}]\n[tool result: search 2 years]\nAbout two years.'),
@@ -206,11 +209,11 @@ class TestClaude:
             5,
             {"sender": "human", "text": "y"},
         ]
-        found = read_json([{"uuid": "u", "chat_messages": messages}])
-        assert [item.reason for item in found if isinstance(item, Skipped)] == [
+        items = read_json([{"uuid": "u", "chat_messages": messages}])
+        assert [item.reason for item in items if isinstance(item, Skipped)] == [
             "it has no text", "its sender is unknown", "it is not an object",
         ]  # fmt: skip
-        assert isinstance(found[-1], Batch) and said(found[-1]) == [("user", "y")]
+        assert isinstance(items[-1], Batch) and roles_and_texts(items[-1]) == [("user", "y")]
 
 
 class TestShareGPT:
@@ -225,9 +228,9 @@ class TestShareGPT:
         record = {"id": "s_0", "model": "m-1", "conversations": [{"from": f, "value": v} for f, v in turns]}
         [batch] = batches(read_json([record]))
         assert batch.conversation == "sharegpt-s_0"
-        assert [role for role, _ in said(batch)] == ["system", "user", "assistant", "assistant", "tool"]
+        assert [role for role, _ in roles_and_texts(batch)] == ["system", "user", "assistant", "assistant", "tool"]
         assert [m.get("model_variant") for m in batch.messages] == [None, None, "m-1", "m-1", None]
-        assert batches(list(read(io.BytesIO(json.dumps(record).encode() + b"\n")))) == [batch]
+        assert batches(list(read_file(io.BytesIO(json.dumps(record).encode() + b"\n")))) == [batch]
 
     def test_record_without_id_is_named_by_its_content(self) -> None:
         records = [{"conversations": [{"from": "human", "value": text}]} for text in ("a", "b")]
@@ -255,8 +258,8 @@ class TestOpenAI:
             {"role": "function", "content": "12:01", "name": "now"},
         ]
         data = b"\n".join(json.dumps({"messages": m}).encode() for m in (messages, messages[:2])) + b"\n"
-        first, second = batches(list(read(io.BytesIO(data))))
-        assert [role for role, _ in said(first)] == ["system", "user", "assistant", "tool", "tool"]
+        first, second = batches(list(read_file(io.BytesIO(data))))
+        assert [role for role, _ in roles_and_texts(first)] == ["system", "user", "assistant", "tool", "tool"]
         assert first.messages[1]["name"] == "sara"
         assert first.messages[2]["tool_calls"] == [call] and first.messages[2]["content"] == ""
         assert first.messages[3]["tool_call_id"] == "call_1"
@@ -266,7 +269,7 @@ class TestOpenAI:
         picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
         parts = [{"type": "text", "text": "Look:"}, picture, {"type": "text", "text": "What is it?"}]
         [batch] = batches(read_json([{"id": "p", "messages": [{"role": "user", "content": parts}]}]))
-        assert said(batch) == [("user", "Look:\n[image]\nWhat is it?")]
+        assert roles_and_texts(batch) == [("user", "Look:\n[image]\nWhat is it?")]
         assert batch.messages[0]["metadata"] == {"parts": [picture]}
 
     def test_embedded_picture_is_cut_to_a_note(self) -> None:
@@ -283,35 +286,35 @@ class TestOpenAI:
 
     def test_lone_surrogates_pass_through(self) -> None:
         [batch] = batches(read_json([{"messages": [{"role": "user", "content": "a\ud800b"}]}]))
-        assert said(batch) == [("user", "a\ud800b")]
+        assert roles_and_texts(batch) == [("user", "a\ud800b")]
 
     def test_byte_order_mark_is_accepted(self) -> None:
         data = b"\xef\xbb\xbf" + json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
-        assert said(batches(list(read(io.BytesIO(data))))[0]) == [("user", "Hi")]
+        assert roles_and_texts(batches(list(read_file(io.BytesIO(data))))[0]) == [("user", "Hi")]
 
     def test_bad_line_is_reported_with_its_number(self) -> None:
         good = json.dumps({"id": "g", "messages": [{"role": "user", "content": "Hi"}]}).encode()
-        found = list(read(io.BytesIO(good + b"\n\noops\n" + good + b"\n" + good[:20])))
-        assert [type(item) for item in found] == [Batch, Skipped, Batch, Skipped]
-        assert [item.where for item in found if isinstance(item, Skipped)] == ["line 3", "line 5"]
+        items = list(read_file(io.BytesIO(good + b"\n\noops\n" + good + b"\n" + good[:20])))
+        assert [type(item) for item in items] == [Batch, Skipped, Batch, Skipped]
+        assert [item.where for item in items if isinstance(item, Skipped)] == ["line 3", "line 5"]
 
 
 class TestBatches:
     def test_long_conversations_are_cut_at_500_messages(self) -> None:
         turns = [{"from": "human", "value": f"number {n}"} for n in range(1201)]
-        found = batches(read_json([{"id": "long", "conversations": turns}]))
-        assert [len(batch.messages) for batch in found] == [500, 500, 201]
-        assert len({message["id"] for batch in found for message in batch.messages}) == 1201
+        items = batches(read_json([{"id": "long", "conversations": turns}]))
+        assert [len(batch.messages) for batch in items] == [500, 500, 201]
+        assert len({message["id"] for batch in items for message in batch.messages}) == 1201
 
     def test_batches_hold_about_a_mebibyte_of_text(self) -> None:
         turns = [{"from": "human", "value": "x" * 400_000} for _ in range(5)]
-        found = batches(read_json([{"id": "big", "conversations": turns}]))
-        assert [len(batch.messages) for batch in found] == [2, 2, 1]
+        items = batches(read_json([{"id": "big", "conversations": turns}]))
+        assert [len(batch.messages) for batch in items] == [2, 2, 1]
 
     def test_text_longer_than_a_message_may_hold_is_split_without_loss(self) -> None:
         text = "سلام " * 300_000
-        found = batches(read_json([{"id": "huge", "conversations": [{"from": "human", "value": text}]}]))
-        messages = [message for batch in found for message in batch.messages]
+        items = batches(read_json([{"id": "huge", "conversations": [{"from": "human", "value": text}]}]))
+        messages = [message for batch in items for message in batch.messages]
         assert "".join(message["content"] for message in messages) == text
         assert all(len(message["content"].encode()) <= 1024 * 1024 for message in messages)
         assert len({message["id"] for message in messages}) == len(messages)
@@ -345,14 +348,14 @@ class TestDetection:
         ],
     )
     def test_format_is_told_from_the_first_bytes(self, head: bytes, format: str) -> None:
-        assert detect(head, "file") == format
+        assert detect_format(head, "file") == format
 
     @pytest.mark.parametrize(
         "head", [b"", b"  \n", b"[]", b"hello", b"{}", b'"messages"', b"\xff\xfe{\x00", b"%PDF-1.7"]
     )
     def test_unknown_bytes_are_refused(self, head: bytes) -> None:
         with pytest.raises(InvalidInput) as refused:
-            detect(head, "notes.txt")
+            detect_format(head, "notes.txt")
         assert refused.value.code == "unknown_format" and "notes.txt" in refused.value.message
 
     def test_wrong_format_by_name_is_refused_and_a_given_one_is_trusted(self) -> None:
@@ -363,10 +366,10 @@ class TestDetection:
     def test_missing_file_is_invalid_input(self, tmp_path: Path) -> None:
         for path in (tmp_path / "none.json", tmp_path):
             with pytest.raises(InvalidInput) as refused:
-                list(read(path))
+                list(read_file(path))
             assert refused.value.code == "unreadable_file"
 
     def test_asking_for_the_format_leaves_the_stream_where_it_was(self) -> None:
         stream = io.BytesIO(json.dumps([GARDEN]).encode())
-        assert format_of(stream) == "chatgpt"
-        assert list(read(stream)) == read_json([GARDEN])
+        assert detect_file_format(stream) == "chatgpt"
+        assert list(read_file(stream)) == read_json([GARDEN])

@@ -13,30 +13,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.core.errors import InvalidInput
-from recollect.core.models import ROLES, SOURCES, Conversation, Message
-from recollect.formats import Batch, Skipped, format_of, read, write_ndjson
-from recollect.formats.native import Exported
+from recollect.core.message import ROLES, SOURCES, Message
+from recollect.core.models import Conversation
+from recollect.formats import Batch, Skipped, detect_file_format, read_file, write_ndjson
+from recollect.formats.native import ExportedConversation
 
 HEADER = b'{"format":"recollect","version":1}\n'
 
 
-def written(items: list[Exported]) -> bytes:
+def export(items: list[ExportedConversation]) -> bytes:
     target = io.BytesIO()
     write_ndjson(target, items)
     return target.getvalue()
 
 
-def records(data: bytes) -> list[Exported]:
-    """What a store would hold after an import of these bytes."""
-    found: dict[str, tuple[Batch, list[Message]]] = {}
-    for item in read(io.BytesIO(data)):
+def import_records(data: bytes) -> list[ExportedConversation]:
+    """Return the conversations that a store would hold after an import of these bytes."""
+    conversations: dict[str, tuple[Batch, list[Message]]] = {}
+    for item in read_file(io.BytesIO(data)):
         assert isinstance(item, Batch)
-        _, messages = found.setdefault(item.conversation, (item, []))
-        messages.extend(stored(item.conversation, len(messages) + n, m) for n, m in enumerate(item.messages, 1))
-    return [(conversation(b.conversation, b.tags, b.zone), b.title, messages) for b, messages in found.values()]
+        _, messages = conversations.setdefault(item.conversation, (item, []))
+        messages.extend(to_message(item.conversation, len(messages) + n, m) for n, m in enumerate(item.messages, 1))
+    return [(conversation(b.conversation, b.tags, b.zone), b.title, messages) for b, messages in conversations.values()]
 
 
-def stored(conversation: str, seq: int, fields: dict[str, Any]) -> Message:
+def to_message(conversation: str, seq: int, fields: dict[str, Any]) -> Message:
     calls = fields.pop("tool_calls", None)
     at = datetime.fromisoformat(fields.pop("at"))
     return Message(conversation=conversation, seq=seq, at=at, tool_calls=calls and tuple(calls), **fields)
@@ -58,7 +59,7 @@ def test_lines_have_fixed_keys_in_a_fixed_order_and_no_empty_fields() -> None:
         id="m2", at=late, metadata={"b": 1, "a": [{"d": 2, "c": 3}]}, name="سارة", importance=0.5, replaced=2,
         tool_calls=({"id": "c"},), tool_call_id="c", model_variant="m",
     )  # fmt: skip
-    assert written([(conversation("trip", ("x",)), None, [message(), full])]).decode() == (
+    assert export([(conversation("trip", ("x",)), None, [message(), full])]).decode() == (
         '{"format":"recollect","version":1}\n'
         '{"type":"conversation","name":"trip","tags":["x"],"zone":"UTC"}\n'
         '{"type":"message","conversation":"trip","id":"m1","role":"user","content":"Hi",'
@@ -103,24 +104,28 @@ exports = st.lists(
 @settings(deadline=None)
 @given(exports)
 def test_export_read_and_exported_again_is_the_same_bytes(items: list[Any]) -> None:
-    data = written(
+    data = export(
         [
-            (conversation(name, tuple(tags)), title, [message(**{**fields, "conversation": name}) for fields in said])
-            for name, title, tags, said in items
+            (
+                conversation(name, tuple(tags)),
+                title,
+                [message(**{**fields, "conversation": name}) for fields in messages],
+            )
+            for name, title, tags, messages in items
         ]
     )
-    assert written(records(data)) == data
+    assert export(import_records(data)) == data
 
 
 def test_conversation_without_messages_survives() -> None:
-    data = written([(conversation("empty"), "A title", []), (conversation("trip"), None, [message()])])
-    assert next(read(io.BytesIO(data))) == Batch("empty", "A title", (), "UTC", [])
-    assert written(records(data)) == data
+    data = export([(conversation("empty"), "A title", []), (conversation("trip"), None, [message()])])
+    assert next(read_file(io.BytesIO(data))) == Batch("empty", "A title", (), "UTC", [])
+    assert export(import_records(data)) == data
 
 
 def test_source_and_replaced_are_kept_as_they_are_in_the_file() -> None:
-    data = written([(conversation("trip"), None, [message(source="tool", replaced=3)])])
-    [batch] = read(io.BytesIO(data))
+    data = export([(conversation("trip"), None, [message(source="tool", replaced=3)])])
+    [batch] = read_file(io.BytesIO(data))
     assert isinstance(batch, Batch)
     assert (batch.messages[0]["source"], batch.messages[0]["replaced"]) == ("tool", 3)
 
@@ -128,18 +133,18 @@ def test_source_and_replaced_are_kept_as_they_are_in_the_file() -> None:
 def test_messages_of_another_conversation_start_a_batch_of_their_own() -> None:
     lines = [{"type": "message", "conversation": c, "id": c, "role": "user", "content": c} for c in "aba"]
     data = HEADER + b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    assert [item.conversation for item in read(io.BytesIO(data)) if isinstance(item, Batch)] == ["a", "b", "a"]
+    assert [item.conversation for item in read_file(io.BytesIO(data)) if isinstance(item, Batch)] == ["a", "b", "a"]
 
 
 def test_long_conversation_comes_in_several_batches_with_the_same_heading() -> None:
-    said = [message(id=str(n)) for n in range(501)]
-    first, second = read(io.BytesIO(written([(conversation("trip", ("t",)), "T", said)])))
+    messages = [message(id=str(n)) for n in range(501)]
+    first, second = read_file(io.BytesIO(export([(conversation("trip", ("t",)), "T", messages)])))
     assert isinstance(first, Batch) and isinstance(second, Batch)
     assert (len(first.messages), len(second.messages)) == (500, 1)
     assert (second.title, second.tags, second.zone) == (first.title, first.tags, first.zone) == ("T", ("t",), "UTC")
 
 
-GOOD = {"type": "message", "conversation": "trip", "id": "m", "role": "user", "content": "Hi"}
+VALID_MESSAGE = {"type": "message", "conversation": "trip", "id": "m", "role": "user", "content": "Hi"}
 
 
 @pytest.mark.parametrize(
@@ -149,24 +154,24 @@ GOOD = {"type": "message", "conversation": "trip", "id": "m", "role": "user", "c
         {"type": "conversation", "name": ""},
         {"type": "conversation", "name": "x", "tags": "y"},
         {"type": "conversation", "name": "x", "zone": 3},
-        {**GOOD, "id": ""},
-        {**GOOD, "id": "x" * 201},
-        {**GOOD, "role": ["user"]},
-        {**GOOD, "content": None},
-        {**GOOD, "conversation": 1},
-        {**GOOD, "at": "yesterday"},
-        {**GOOD, "source": {}},
-        {**GOOD, "tool_calls": ["x"]},
-        {**GOOD, "metadata": []},
-        {**GOOD, "importance": True},
-        {**GOOD, "replaced": 1.5},
+        {**VALID_MESSAGE, "id": ""},
+        {**VALID_MESSAGE, "id": "x" * 201},
+        {**VALID_MESSAGE, "role": ["user"]},
+        {**VALID_MESSAGE, "content": None},
+        {**VALID_MESSAGE, "conversation": 1},
+        {**VALID_MESSAGE, "at": "yesterday"},
+        {**VALID_MESSAGE, "source": {}},
+        {**VALID_MESSAGE, "tool_calls": ["x"]},
+        {**VALID_MESSAGE, "metadata": []},
+        {**VALID_MESSAGE, "importance": True},
+        {**VALID_MESSAGE, "replaced": 1.5},
         ["a", "list"],
         None,
     ],
 )
 def test_line_that_cannot_be_read_is_reported_and_the_next_one_is_read(line: Any) -> None:
-    data = HEADER + json.dumps(line).encode() + b"\n" + json.dumps(GOOD).encode()
-    skipped, batch = read(io.BytesIO(data))
+    data = HEADER + json.dumps(line).encode() + b"\n" + json.dumps(VALID_MESSAGE).encode()
+    skipped, batch = read_file(io.BytesIO(data))
     assert isinstance(skipped, Skipped) and skipped.where == "line 2"
     assert isinstance(batch, Batch) and len(batch.messages) == 1
 
@@ -183,15 +188,15 @@ def test_line_that_cannot_be_read_is_reported_and_the_next_one_is_read(line: Any
 )
 def test_header_of_a_newer_version_or_none_at_all_is_refused(header: bytes, code: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        list(read(io.BytesIO(header), format="recollect"))
+        list(read_file(io.BytesIO(header), format="recollect"))
     assert refused.value.code == code
 
 
 def test_demo_conversation_is_read_whole_and_is_written_as_the_writer_would() -> None:
     data = resources.files("recollect").joinpath("demo/trip.ndjson").read_bytes()
-    assert format_of(io.BytesIO(data)) == "recollect"
-    [(trip, title, said)] = records(data)
-    messages = list(said)
+    assert detect_file_format(io.BytesIO(data)) == "recollect"
+    [(trip, title, messages)] = import_records(data)
+    messages = list(messages)
     assert (trip.name, title, len(messages)) == ("trip", "Andalusia in May", 24)
     assert len({item.at.date() for item in messages}) == 4
-    assert written([(trip, title, messages)]) == data
+    assert export([(trip, title, messages)]) == data

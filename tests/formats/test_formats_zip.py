@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.core.errors import InvalidInput
-from recollect.formats import Batch, Skipped, format_of, read
+from recollect.formats import Batch, Skipped, detect_file_format, read_file
 
 RECORD = {
     "uuid": "u1", "name": "Bread", "chat_messages": [{"uuid": "m1", "sender": "human", "text": "How long to rise?"}],
@@ -32,7 +32,7 @@ def packed(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -
 
 def code_of(stream: io.BytesIO) -> str:
     with pytest.raises(InvalidInput) as refused:
-        list(read(stream))
+        list(read_file(stream))
     return refused.value.code
 
 
@@ -47,17 +47,17 @@ def test_conversations_are_read_straight_out_of_the_zip(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     path.write_bytes(packed({"users.json": b"[]", "conversations.json": CONVERSATIONS}).getvalue())
     seen: list[int] = []
-    [batch] = read(path, progress=seen.append)
+    [batch] = read_file(path, progress=seen.append)
     assert isinstance(batch, Batch) and batch.conversation == "claude-u1"
     assert 0 < seen[-1] <= path.stat().st_size
-    assert format_of(path) == "claude"
+    assert detect_file_format(path) == "claude"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_numbered_files_and_files_in_a_folder_are_read_in_order() -> None:
     second = json.dumps([{**RECORD, "uuid": "u2"}]).encode()
     stream = packed({"export/conversations-001.json": second, "export/conversations-000.json": CONVERSATIONS})
-    assert [item.conversation for item in read(stream) if isinstance(item, Batch)] == ["claude-u1", "claude-u2"]
+    assert [item.conversation for item in read_file(stream) if isinstance(item, Batch)] == ["claude-u1", "claude-u2"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_zip_with_any_bytes_changed_gives_batches_or_invalid_input(changes: list
     for position, value in changes:
         data[4 + position % (len(data) - 4)] = value
     try:
-        assert all(isinstance(item, Batch | Skipped) for item in read(io.BytesIO(bytes(data))))
+        assert all(isinstance(item, Batch | Skipped) for item in read_file(io.BytesIO(bytes(data))))
     except InvalidInput as refused:
         assert refused.code in {
             "unreadable_archive",

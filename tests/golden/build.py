@@ -4,8 +4,8 @@
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
-Schemas 1 and 2 had words in a full-text table, which the code of their time filled; up to schema 4 the text of a
-message stood in its row.
+Schemas 1 and 2 had words in a full-text table, which the code of that time filled. Up to schema 4 the text of a message
+was a column of its row.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import apsw
 import numpy as np
 
 from recollect.core import archive, times, word_index
-from recollect.core.archive import Dictionary
 from recollect.core.compression.narrative import Statement
 from recollect.core.language import passages
-from recollect.core.topics import to_stored
 from recollect.recall.vectors import pack as pack_vectors
 from recollect.storage import migrations
 from recollect.storage.archive_blocks import pack
+from recollect.storage.shipped_dictionary import learned_dictionary, shipped_dictionary
 from recollect.storage.sqlite import SqliteDriver
+from recollect.storage.topic_summary import pack_statements
 
 HERE = Path(__file__).parent
 DAY = 86_400_000_000
 START = 1_767_225_600_000_000  # 2026-01-01
 DIMENSIONS = 8
-EMBEDDED = {1: 10, 2: 6}  # by conversation: how far vectors were made when the copy was taken
+EMBEDDED = {1: 10, 2: 6}  # the seq up to which messages have vectors, by conversation
 TALK = (
     ("user", "When does the report have to be ready?"),
     ("assistant", "On Thursday, 12:30. Shall I remind you?"),
@@ -87,7 +87,7 @@ def messages() -> list[dict[str, Any]]:
 
 
 def work_rows() -> dict[str, list[dict[str, Any]]]:
-    """Tables of schema 2."""
+    """Return the rows of tables that came with schema 2."""
     return {
         "message_tokens": [{"message_key": 1, "counter": "o200k_base", "tokens": 12}],
         "settings": [
@@ -104,7 +104,7 @@ def work_rows() -> dict[str, list[dict[str, Any]]]:
 
 
 def recall_rows() -> dict[str, list[dict[str, Any]]]:
-    """Tables of schema 3."""
+    """Return the rows of tables that came with schema 3."""
     made: dict[str, list[dict[str, Any]]] = {
         "entries": [],
         "embedders": [
@@ -115,7 +115,7 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
     }
     for message in messages():
         place = {name: message[name] for name in ("conversation_key", "seq")}
-        words = word_index.encode(message["content"], message["name"])
+        words = word_index.encode_row(message["content"], message["name"])
         role = word_index.ROLE_NUMBERS[message["role"]]
         made["entries"].append(place | {"at": message["at"], "role": role, "words": words})
         if message["seq"] <= EMBEDDED[message["conversation_key"]]:
@@ -126,7 +126,7 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
 
 
 def brief_rows() -> dict[str, list[dict[str, Any]]]:
-    """Tables of schema 4: two versions, of which the second ends an entry of the first."""
+    """Return the rows of schema 4: two versions of a brief, of which the second ends an entry of the first."""
     body = '{"statements":[["The report is due on Thursday.",["golden-1"],1767225600000000,1.0]],"record":{},%s}'
     entry = (
         '{"kind":"fact","subject":"user","slot":"city","value":"%s","text":"lives in %s","trust":"typed",'
@@ -155,9 +155,9 @@ def brief_rows() -> dict[str, list[dict[str, Any]]]:
 
 
 def topic_rows() -> dict[str, list[dict[str, Any]]]:
-    """Tables of schema 5: some texts rest in a block, which a learned dictionary packed; one topic is merged."""
+    """Return the rows of schema 5: some texts are in a block of a learned dictionary; one topic is merged."""
     archived = {one["key"]: one["content"] for one in messages() if one["conversation_key"] == 2 and one["seq"] <= 6}
-    learned = Dictionary(1000, archive.train([TALK[place % 8][1] * 3 for place in range(400)], 2000))
+    learned = learned_dictionary(1000, archive.train([TALK[place % 8][1] * 3 for place in range(400)], 2000))
     topic = {
         "conversation_key": 2, "created_at": START, "active_at": START + DAY, "accesses": 6, "embedder_key": 1,
         "sums": np.arange(DIMENSIONS, dtype=np.float16).tobytes(), "summary_seq": 6,
@@ -170,7 +170,7 @@ def topic_rows() -> dict[str, list[dict[str, Any]]]:
         "dictionaries": [
             {
                 "key": 1000, "person": "سارة", "created_at": START, "text_bytes": 70_000, "learned_from": "11 1 1",
-                "body": archive.pack(learned.body),
+                "body": archive.pack_dictionary(learned.body, shipped_dictionary()),
             }
         ],
         "blocks": [
@@ -183,7 +183,7 @@ def topic_rows() -> dict[str, list[dict[str, Any]]]:
         "topics": [
             topic | {
                 "key": 1, "id": "t-golden", "opened_seq": 1, "active_seq": 10, "messages": 8, "archived": 6,
-                "title": "When does the report have to be ready?", "summary": to_stored(told), "tags": '["عمل"]',
+                "title": "When does the report have to be ready?", "summary": pack_statements(told), "tags": '["عمل"]',
                 "pinned": 1, "importance": 0.5, "block_key": 1,
             },
             topic | {
@@ -199,7 +199,7 @@ def topic_rows() -> dict[str, list[dict[str, Any]]]:
 
 
 def people_rows() -> dict[str, list[dict[str, Any]]]:
-    """Tables of schema 6."""
+    """Return the rows of tables that came with schema 6."""
     body = '{"coding_style":"functional","languages":["Python"],"notes":"ملاحظات"}'
     return {
         "profiles": [{"person": "سارة", "body": body, "updated_at": START}],
@@ -248,7 +248,7 @@ def build_sqlite(version: int, target: Path) -> None:
         draft = Path(folder) / "golden.db"
         driver = SqliteDriver(str(draft), migrations=migrations.load("sqlite")[:version])
         driver.open(START)
-        driver.settle()
+        driver.leave_wal()
         driver.close()
         connection = apsw.Connection(str(draft))
         with connection:

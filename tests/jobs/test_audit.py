@@ -1,4 +1,4 @@
-"""The audit log: who did what, never what was said."""
+"""The audit log has actors and acts, never content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect import AsyncMemory, InvalidInput, Memory, Principal, StoreUnavailable
-from recollect.storage.sqlite_file import blocks
+from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeClock, FakeEmbedder
 from support.tables import ask
 
@@ -19,11 +19,11 @@ QUESTION = "Which languages do I know?"
 
 
 def acts(memory: Memory) -> list[tuple[str, dict[str, object]]]:
-    """The oldest first."""
-    return [(one.action, one.details) for one in reversed(memory.audit())]
+    """Return actions and details, oldest first."""
+    return [(entry.action, entry.details) for entry in reversed(memory.audit())]
 
 
-def test_acts_and_uses_are_noted_in_their_order_without_content(memory: Memory, tmp_path: Path) -> None:
+def test_acts_and_uses_are_logged_in_order_without_content(memory: Memory, tmp_path: Path) -> None:
     memory.add("trip", "user", "hello")
     memory.set_profile({"preferences": {"languages": ["Python"]}, "notes": "secret"})
     memory.set_profile({"notes": "secret"})  # changes nothing
@@ -47,7 +47,7 @@ def test_acts_and_uses_are_noted_in_their_order_without_content(memory: Memory, 
         ("consent_revoked", {}),
         ("erased", {"scope": "profile", "receipt": receipt.id}),
     ]
-    assert {(one.person, one.actor) for one in memory.audit()} == {("local", "library")}
+    assert {(entry.person, entry.actor) for entry in memory.audit()} == {("local", "library")}
 
 
 def test_entries_come_in_pages_the_newest_first(memory: Memory) -> None:
@@ -55,7 +55,7 @@ def test_entries_come_in_pages_the_newest_first(memory: Memory) -> None:
         memory.set_profile({"notes": f"note {number}"})
     first = memory.audit(limit=2)
     rest = memory.audit(limit=10, before=first[-1].id)
-    ids = [one.id for one in first + rest]
+    ids = [each.id for each in first + rest]
     assert (len(ids), ids) == (5, sorted(ids, reverse=True))
     assert memory.audit(limit=0) == []
     with pytest.raises(InvalidInput):
@@ -76,7 +76,7 @@ def test_an_erased_conversation_leaves_no_name_in_the_log(location: str, open_me
     assert "zqname4711" not in repr(found)
     assert ("erased", "conversation") in [(name, details.get("scope")) for name, details in found]
     if not location.startswith("postgresql:"):
-        assert b"zqname4711" not in b"".join((*blocks(location), *blocks(f"{location}-wal")))
+        assert b"zqname4711" not in b"".join((*read_blocks(location), *read_blocks(f"{location}-wal")))
 
 
 def test_uses_are_written_by_the_worker_and_at_the_end(location: str, open_memory: Open) -> None:
@@ -93,7 +93,7 @@ def test_uses_are_written_by_the_worker_and_at_the_end(location: str, open_memor
     assert ask(location, count) == [(2,)]
 
 
-def test_entries_are_forgotten_after_400_days(memory: Memory, clock: FakeClock) -> None:
+def test_entries_are_deleted_after_400_days(memory: Memory, clock: FakeClock) -> None:
     memory.set_profile({"notes": "one"})
     clock.advance(timedelta(days=399))
     memory.set_profile({"notes": "two"})
@@ -104,7 +104,9 @@ def test_entries_are_forgotten_after_400_days(memory: Memory, clock: FakeClock) 
     assert len(memory.audit()) == 1
 
 
-def test_what_cannot_be_written_is_kept_for_the_next_time(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_cannot_be_written_are_kept_for_the_next_time(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(_: object) -> None:
         raise StoreUnavailable("disk_full", "No room.")
 
@@ -115,7 +117,7 @@ def test_what_cannot_be_written_is_kept_for_the_next_time(memory: Memory, monkey
     assert acts(memory) == [("settings_changed", {"names": ["rag_hybrid"]})]
 
 
-def test_a_memory_for_somebody_else_says_who_acts(location: str) -> None:
+def test_a_memory_of_another_person_logs_its_actor(location: str) -> None:
     async def act() -> list[tuple[str, str]]:
         async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as memory:
             sara = memory.of(Principal("sara"), actor="key-7")
@@ -124,7 +126,7 @@ def test_a_memory_for_somebody_else_says_who_acts(location: str) -> None:
             await sara.of(Principal("sara")).recall(QUESTION)
             await memory.of(Principal("sara")).revoke_consent()
             assert await memory.audit() == []
-            return [(one.action, one.actor) for one in reversed(await sara.audit())]
+            return [(entry.action, entry.actor) for entry in reversed(await sara.audit())]
 
     assert asyncio.run(act()) == [
         ("profile_changed", "key-7"),

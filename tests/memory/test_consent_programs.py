@@ -41,15 +41,15 @@ NUMBERS = itertools.count()
 
 
 class Program:
-    """One person's doings, and what must hold after each."""
+    """The steps of one person, with a check after each."""
 
     def __init__(self, memory: Memory, folder: Path) -> None:
         self.memory, self.target, self.granted = memory, folder / "export.ndjson", False
 
     def do(self, name: str, given: object) -> None:
-        told = repr(self._call(name, given))
+        output = repr(self._call(name, given))
         if not self.granted or name in ("metrics", "audit", "grant", "revoke", "off"):
-            assert CANARY not in told, name
+            assert CANARY not in output, name
         assert self.memory.consent() == self.granted
 
     def _call(self, name: str, given: object) -> object:
@@ -93,14 +93,14 @@ def run(location: str, folder: Path, steps: list[tuple[str, object]], caplog: py
         program = Program(memory, folder)
         for name, given_ in steps:
             program.do(name, given_)
-        # The proof has teeth: with consent, the same questions do show it.
+        # With consent the same questions do show the profile, so the check above could fail.
         memory.set_profile({"preferences": {"languages": [CANARY]}})
         memory.set_consent(True)
         assert CANARY in memory.context("trip", QUESTIONS[0]).text
         assert CANARY in repr(memory.recall(QUESTIONS[0]))
         assert memory.revoke_consent().counts["profiles"] == 1
         assert CANARY not in memory.context("trip", QUESTIONS[0]).text
-    assert not [one for one in caplog.records if CANARY in one.getMessage() + str(one.exc_info or "")]
+    assert not [record for record in caplog.records if CANARY in record.getMessage() + str(record.exc_info or "")]
 
 
 @given(PROGRAMS)

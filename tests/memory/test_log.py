@@ -127,7 +127,7 @@ def test_without_a_time_the_clock_decides(memory: Memory, clock: FakeClock) -> N
     assert memory.add("trip", "user", "hi").at == clock.now()
 
 
-def test_two_people_never_meet(open_memory: Open) -> None:
+def test_two_people_never_see_each_others_messages(open_memory: Open) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     sara.add("trip", "user", "secret of sara", id="m")
     assert omar.history("trip") == []
@@ -319,7 +319,7 @@ def test_an_async_memory_can_be_closed_from_a_later_loop(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("location", [None, 5, b"bytes", "", "a\x00b"])
-def test_what_is_no_location_is_refused(location: object) -> None:
+def test_an_invalid_location_is_refused(location: object) -> None:
     with pytest.raises(InvalidInput) as caught:
         Memory(location)  # type: ignore[arg-type]
     assert caught.value.code == "invalid_location"

@@ -30,7 +30,7 @@ class Parity(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """New people for each program: the databases are shared, their rows never meet."""
+        """Use new people for each program, since the databases are shared."""
         self.tag = uuid.uuid4().hex[:8]
         self.clock = FakeClock(START)
         self.memories: dict[tuple[str, str], Memory] = {}
@@ -121,7 +121,7 @@ class Parity(RuleBasedStateMachine):
 
     @rule(person=PEOPLE, name=st.none() | NAMES, query=TEXT, limit=st.integers(0, 4))
     def recall(self, person: str, name: str | None, query: str, limit: int) -> None:
-        """Both rank alike, and only what the person said."""
+        """Both databases rank alike, and only messages of the person."""
         found = self.both(person, "recall", query, conversation=name, limit=limit)
         said = {(where, row["id"]) for (who, where), log in self.model.items() if who == person for row in log}
         assert {(hit.conversation, hit.message_id) for hit in found} <= said
@@ -150,7 +150,7 @@ class Parity(RuleBasedStateMachine):
 
 
 def _comparable(value: Any) -> Any:
-    """Without what may differ by nature: ids made for a receipt, files, sizes, work done for other people."""
+    """Return a result without the fields that differ between databases: receipt ids, files, sizes, counts of work."""
     if isinstance(value, list):
         return [_comparable(item) for item in value]
     value = value.to_dict() if hasattr(value, "to_dict") else value
@@ -190,7 +190,7 @@ def test_a_postgresql_address_that_cannot_be_read_is_refused_without_repeating_i
     assert "sec" not in str(caught.value)
 
 
-def test_connections_that_the_server_dropped_are_made_anew(pg: str) -> None:
+def test_connections_that_the_server_dropped_are_opened_again(pg: str) -> None:
     with Memory(pg, worker=False) as memory, psycopg.connect(pg, autocommit=True) as other:
         for n in range(20):
             memory.add("trip", "user", str(n))

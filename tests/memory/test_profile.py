@@ -1,4 +1,4 @@
-"""The profile: used and shown only with consent, by everyone at once, and gone when consent is revoked."""
+"""The profile is used and shown only with consent, in all processes at once, and erased when consent is revoked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.tables import ask
 
 Open = Callable[..., Memory]
 CANARY = "zqcanary4711"
-TOLD: dict[str, Any] = {
+PROFILE: dict[str, Any] = {
     "preferences": {"coding_style": f"functional {CANARY}", "languages": ["Python", CANARY], "frameworks": []},
     "context": {"goals": f"ship the {CANARY} parser", "domain": None, "constraints": f"no {CANARY} dependencies"},
     "notes": f"My languages are known as {CANARY} around here.",
@@ -29,8 +29,8 @@ QUESTION = "Which languages do I know?"
 on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 
 
-def shown(memory: Memory, folder: Path) -> str:
-    """Everything that a profile could be seen in."""
+def all_outputs(memory: Memory, folder: Path) -> str:
+    """Return every output in which a profile could be seen."""
     memory.export(folder / "export.ndjson")
     seen = [
         memory.profile(),
@@ -46,15 +46,15 @@ def shown(memory: Memory, folder: Path) -> str:
     return repr(seen)
 
 
-def test_a_profile_comes_back_as_it_was_told_once_there_is_consent(memory: Memory) -> None:
-    assert memory.set_profile(TOLD).to_dict()["notes"] == ""
+def test_a_profile_is_returned_as_it_was_set_once_there_is_consent(memory: Memory) -> None:
+    assert memory.set_profile(PROFILE).to_dict()["notes"] == ""
     assert memory.set_consent(True) is True
     found = memory.profile()
-    assert {name: getattr(found, name) for name in TOLD} == TOLD
+    assert {name: getattr(found, name) for name in PROFILE} == PROFILE
     assert (found.consent, found.stored) == (True, True)
     assert json.loads(json.dumps(found.to_dict()))["updated_at"] == found.updated_at.isoformat()
     changed = memory.set_profile({"context": {"domain": "compilers"}, "notes": None})
-    assert changed.context == TOLD["context"] | {"domain": "compilers"}
+    assert changed.context == PROFILE["context"] | {"domain": "compilers"}
     assert changed.notes == ""
 
 
@@ -62,25 +62,27 @@ def test_without_consent_a_profile_is_stored_but_shown_and_used_nowhere(memory: 
     tell(memory, "trip", long_talk(3))
     assert not memory.consent()
     assert not memory.profile().stored
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     found = memory.profile()
     assert (found.consent, found.stored, found.updated_at) == (False, True, None)
-    assert CANARY not in shown(memory, tmp_path)
+    assert CANARY not in all_outputs(memory, tmp_path)
 
 
-def test_with_consent_it_is_in_the_prompt_in_recall_and_in_the_export(memory: Memory, tmp_path: Path) -> None:
+def test_with_consent_a_profile_is_in_prompt_recall_and_export(memory: Memory, tmp_path: Path) -> None:
     tell(memory, "trip", long_talk(3))
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     context = memory.context("trip", QUESTION, system_prompt="Be brief.")
-    assert [one["name"] for one in context.explain["parts"]][:2] == ["system_prompt", "profile"]
+    assert [part["name"] for part in context.explain["parts"]][:2] == ["system_prompt", "profile"]
     items = part(context, "profile")
-    assert f"Languages: Python, {CANARY}" in [one["text"] for one in items]
+    assert f"Languages: Python, {CANARY}" in [item["text"] for item in items]
     assert_valid_for_providers(context.messages, "Be brief.", QUESTION)
     assert_within(context, 3000)
     block = context.messages[1]["content"]
-    assert block.startswith(f"{fence.OPEN}\n{fence.ABOUT}\n{fence.PROFILE}\n- ")
-    assert [one.text for one in fence.parse(block) if one.part == "profile"] == [one["text"] for one in items]
+    assert block.startswith(f"{fence.OPEN_TAG}\n{fence.INTRODUCTION}\n{fence.PROFILE_HEADING}\n- ")
+    assert [each.text for each in fence.parse_fence(block) if each.part == "profile"] == [
+        item["text"] for item in items
+    ]
     recalled = memory.recall(QUESTION)
     kinds = [hit.kind for hit in recalled]
     assert 0 < kinds.count("profile") == recalled.metrics["sources"]["profile"]
@@ -97,7 +99,7 @@ def test_without_consent_a_prompt_is_the_same_as_without_a_profile(memory: Memor
     tell(memory, "trip", long_talk(12))
     memory.drain()
     before = memory.context("trip", "Which tool for module3?", budget=budget)
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     assert memory.context("trip", "Which tool for module3?", budget=budget) == before
     memory.revoke_consent()
     memory.set_consent(True)
@@ -113,22 +115,22 @@ def test_a_long_profile_takes_a_tenth_of_the_budget_and_leaves_recall_its_share(
     memory.set_profile({"notes": memory.set_consent(True) and memory.profile().notes + "\nI like tool7 for module7."})
     context = memory.context("trip", "Which tool for module7?", budget=budget)
     assert_within(context, budget)
-    lines = "".join(f"- {one['text']}\n" for one in part(context, "profile"))
+    lines = "".join(f"- {each['text']}\n" for each in part(context, "profile"))
     assert count_tokens(lines) <= min(budget // 10, 200 if budget > 2000 else 60)
     if lines:
         assert "I like tool7 for module7." in lines
-    left_out = [one for one in context.explain["left_out"] if one["kind"] == "profile"]
-    assert left_out and all(one["reason"] == "no room" for one in left_out)
+    left_out = [item for item in context.explain["left_out"] if item["kind"] == "profile"]
+    assert left_out and all(item["reason"] == "no room" for item in left_out)
     if 300 <= budget <= 2000:
-        (recall,) = (one["tokens"] for one in context.explain["parts"] if one["name"] == "recall")
-        (share,) = (one["tokens"] for one in before.explain["parts"] if one["name"] == "recall")
-        frame = count_tokens(fence.fenced([]))
+        (recall,) = (part["tokens"] for part in context.explain["parts"] if part["name"] == "recall")
+        (share,) = (part["tokens"] for part in before.explain["parts"] if part["name"] == "recall")
+        frame = count_tokens(fence.render_fence([]))
         assert recall >= min(0.6 * (budget - 20) - frame, 0.85 * share - frame)
 
 
 def test_another_process_that_grants_or_revokes_is_seen_at_once(open_memory: Open) -> None:
     memory, other = open_memory(), open_memory()
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     assert CANARY not in memory.context("trip", QUESTION).text
     other.set_consent(True)
     assert CANARY in memory.context("trip", QUESTION).text
@@ -141,18 +143,18 @@ def test_another_process_that_grants_or_revokes_is_seen_at_once(open_memory: Ope
 
 def test_a_profile_belongs_to_its_person_alone(open_memory: Open, tmp_path: Path) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
-    sara.set_profile(TOLD)
+    sara.set_profile(PROFILE)
     sara.set_consent(True)
     omar.set_consent(True)
     assert not omar.profile().stored
-    assert CANARY not in shown(omar, tmp_path)
+    assert CANARY not in all_outputs(omar, tmp_path)
     omar.set_profile({"notes": "something else"})
     assert omar.revoke_consent().counts["profiles"] == 1
-    assert sara.profile().notes == TOLD["notes"]
+    assert sara.profile().notes == PROFILE["notes"]
 
 
 def test_revoking_erases_the_profile_and_gives_a_receipt(memory: Memory, location: str, tmp_path: Path) -> None:
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     receipt = memory.revoke_consent()
     assert {name: count for name, count in receipt.counts.items() if count} == {"profiles": 1}
@@ -160,7 +162,7 @@ def test_revoking_erases_the_profile_and_gives_a_receipt(memory: Memory, locatio
     assert not memory.consent()
     assert not memory.profile().stored
     assert ask(location, "SELECT person FROM profiles") == []
-    assert CANARY not in shown(memory, tmp_path)
+    assert CANARY not in all_outputs(memory, tmp_path)
     memory.set_consent(True)
     assert memory.profile().notes == ""
 
@@ -169,12 +171,12 @@ def test_revoking_erases_the_profile_and_gives_a_receipt(memory: Memory, locatio
 def test_after_a_revoke_nothing_in_the_process_holds_the_profile(memory: Memory) -> None:
     def holders() -> int:
         gc.collect()
-        strings = (one for held in gc.get_objects() for one in gc.get_referents(held) if type(one) is str)
-        return sum("zqheld" in one and "4712" in one for one in strings)  # neither is whole in this file
+        strings = (each for held in gc.get_objects() for each in gc.get_referents(held) if type(each) is str)
+        return sum("zqheld" in each and "4712" in each for each in strings)  # neither is whole in this file
 
     def uses() -> list[bool]:  # apart, so that nothing of it is held by this frame
         contexts = [memory.context("trip", QUESTION, budget=budget) for budget in (500, 3000)]
-        return ["zqheld" in repr(one) for one in (*contexts, memory.recall(QUESTION))]
+        return ["zqheld" in repr(hit) for hit in (*contexts, memory.recall(QUESTION))]
 
     memory.set_profile({"preferences": {"languages": ["".join(("zqheld", "4712"))]}})
     memory.set_consent(True)
@@ -193,7 +195,7 @@ def test_revoking_with_nothing_stored_gives_a_receipt_too(memory: Memory) -> Non
 def test_consent_is_off_even_if_the_erase_fails(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
 
     async def fail(*_: Any, **__: Any) -> None:
@@ -205,14 +207,14 @@ def test_consent_is_off_even_if_the_erase_fails(
             memory.revoke_consent()
     assert not memory.consent()
     assert memory.profile().stored
-    assert CANARY not in shown(memory, tmp_path)
+    assert CANARY not in all_outputs(memory, tmp_path)
     assert memory.revoke_consent().counts["profiles"] == 1
 
 
 @on_sqlite
 def test_a_revoke_while_another_process_reads_is_pending_and_finished_later(location: str, open_memory: Open) -> None:
     memory = open_memory()
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     reader = subprocess.Popen(
         [sys.executable, "-c", _READER, location], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -226,7 +228,7 @@ def test_a_revoke_while_another_process_reads_is_pending_and_finished_later(loca
         assert (memory.consent(), memory.profile().stored) == (False, False)
         reader.stdin.write("stop\n")
         reader.stdin.close()
-        reader.wait(timeout=10)
+        reader.wait(timeout=60)
     assert memory.drain().counts["erasures"] == 1
 
 
@@ -243,12 +245,12 @@ sys.stdin.readline()
 def test_an_erased_person_takes_profile_consent_and_audit_log_along(open_memory: Open) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     for memory in (sara, omar):
-        memory.set_profile(TOLD)
+        memory.set_profile(PROFILE)
         memory.set_consent(True)
     counts = sara.erase(person="sara").counts
     assert (counts["profiles"], counts["consents"], counts["audit"]) == (1, 1, 2)
     assert (sara.consent(), sara.profile().stored, sara.audit()) == (False, False, [])
-    assert omar.profile().notes == TOLD["notes"]
+    assert omar.profile().notes == PROFILE["notes"]
     assert len(omar.audit()) == 2
 
 
@@ -265,25 +267,25 @@ def test_the_same_words_in_a_message_or_in_another_profile_are_not_counted_as_re
 def test_a_backup_carries_profile_consent_and_audit_log(open_memory: Open, tmp_path: Path) -> None:
     memory, omar = open_memory(), open_memory(person="omar")
     memory.add("trip", "user", "hello")
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     memory.context("trip", QUESTION)
     omar.set_profile({"notes": "not to be shown"})
-    before, log = memory.profile(), [(one.at, one.action, one.details) for one in memory.audit()]
+    before, log = memory.profile(), [(entry.at, entry.action, entry.details) for entry in memory.audit()]
     memory.backup(tmp_path / "copy.backup")
     copy = open_memory(location=tmp_path / "copy.backup")
     assert copy.profile() == before
-    assert [(one.at, one.action, one.details) for one in copy.audit()] == log
+    assert [(entry.at, entry.action, entry.details) for entry in copy.audit()] == log
     memory.revoke_consent()
     memory.restore(tmp_path / "copy.backup")
     assert memory.profile() == before
-    assert [(one.at, one.action, one.details) for one in memory.audit()] == log
+    assert [(entry.at, entry.action, entry.details) for entry in memory.audit()] == log
     assert (omar.profile().stored, omar.consent()) == (True, False)
 
 
 def test_profiles_move_between_the_databases(tmp_path: Path, pg: str) -> None:
     with Memory(tmp_path / "here.db", worker=False) as here, Memory(pg, worker=False) as there:
-        here.set_profile(TOLD)
+        here.set_profile(PROFILE)
         here.set_consent(True)
         here.backup(tmp_path / "one.backup")
         there.restore(tmp_path / "one.backup")
@@ -297,7 +299,7 @@ def test_profiles_move_between_the_databases(tmp_path: Path, pg: str) -> None:
 def test_an_exported_profile_comes_back_equal_but_consent_does_not(open_memory: Open, tmp_path: Path) -> None:
     memory, omar = open_memory(), open_memory(person="omar")
     memory.add("trip", "user", "hello")
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     memory.export(tmp_path / "one.ndjson")
     result = omar.import_file(tmp_path / "one.ndjson")
@@ -312,7 +314,7 @@ def test_an_exported_profile_comes_back_equal_but_consent_does_not(open_memory: 
 
 def test_an_import_never_replaces_a_profile_that_is_there(open_memory: Open, tmp_path: Path) -> None:
     memory, omar = open_memory(), open_memory(person="omar")
-    memory.set_profile(TOLD)
+    memory.set_profile(PROFILE)
     memory.set_consent(True)
     memory.export(tmp_path / "one.ndjson")
     omar.set_profile({"notes": "my own"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recollect import Memory
 from recollect.core.language import analyser
-from recollect.core.text import storable
+from recollect.core.text import replace_unstorable
 from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
@@ -48,7 +48,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 def test_any_string_round_trips_or_is_replaced_with_a_flag_alike_on_both(
     both: tuple[Memory, Memory], content: str, metadata: dict[str, Any], name: str
 ) -> None:
-    expected, replaced = storable(content)
+    expected, replaced = replace_unstorable(content)
     results = []
     for memory in both:
         stored = memory.add("any", "user", content, metadata=metadata, name=name, at="2026-01-01T00:00:00Z", id=None)
@@ -70,7 +70,7 @@ def test_every_message_is_found_by_each_of_its_words_alike_on_both(both: tuple[M
     for memory in both:
         message = memory.add(conversation, "user", content, id="m")
         memory.add(conversation, "user", "other things", id="other")
-        for word in [one for one in message.content.split() if analyser.words(one)][:5]:
+        for word in [each for each in message.content.split() if analyser.words(each)][:5]:
             assert ("m", True) in _found(memory, word, conversation)
         hits = memory.recall(content, conversation=conversation)
         rankings.append([(hit.message_id, hit.score, hit.why) for hit in hits if hit.conversation == conversation])
@@ -111,7 +111,7 @@ def test_recall_finds_only_the_persons_own_words(open_memory: Open) -> None:
     assert _found(omar, "peanuts", "trip") == {("his", True)}
 
 
-def test_recall_keeps_to_a_conversation_that_has_enough_to_say_and_asks_others_if_it_has_not(memory: Memory) -> None:
+def test_recall_searches_other_conversations_only_if_the_one_asked_about_has_few_good_hits(memory: Memory) -> None:
     for n in range(4):
         memory.add("full", "user", f"peanuts here {n}")
     memory.add("scant", "user", "peanuts there")
@@ -127,6 +127,6 @@ def test_arabic_variants_are_one_word() -> None:
 
 
 def _found(memory: Memory, text: str, conversation: str | None = None) -> set[tuple[str, bool]]:
-    """The messages that recall returns, each with whether its words had a part in it."""
+    """Return the messages that recall finds, each with whether it was found by its words."""
     hits = memory.recall(text, conversation=conversation, limit=1000)
     return {(hit.message_id, not {"bm25", "code"}.isdisjoint(hit.why)) for hit in hits}

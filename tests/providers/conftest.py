@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.asking import FakeTime
+from support.provider_calls import FakeTime
 
 
 @pytest.fixture

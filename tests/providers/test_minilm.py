@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from recollect.core.errors import ProviderUnavailable
 from recollect.providers.minilm import MiniLM, embedder
-from recollect.providers.minilm.embedder import FOLDER, MAX_WINDOWS, WINDOW, cut_batches, cut_windows
+from recollect.providers.minilm.embedder import FOLDER, MAX_WINDOWS, WINDOW_PIECES, cut_batches, cut_windows
 
 SISTER = "My sister lives in Lisbon with her two dogs."
 MEETING = "The meeting moved to Tuesday at 3 pm."
@@ -158,13 +158,15 @@ def test_a_long_texts_vector_is_the_weighted_mean_of_its_windows(minilm: MiniLM)
     assert np.allclose(minilm.encode([" ".join(words)])[0], mean / np.linalg.norm(mean), atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [0, 1, WINDOW, WINDOW + 1, 5 * WINDOW + 3, MAX_WINDOWS * WINDOW])
+@pytest.mark.parametrize(
+    "length", [0, 1, WINDOW_PIECES, WINDOW_PIECES + 1, 5 * WINDOW_PIECES + 3, MAX_WINDOWS * WINDOW_PIECES]
+)
 def test_windows_hold_every_piece_once(length: int) -> None:
     pieces = list(range(length))
     windows = cut_windows(pieces)
 
     assert [piece for window in windows for piece in window] == pieces
-    assert len(windows) == max(1, -(-length // WINDOW))
+    assert len(windows) == max(1, -(-length // WINDOW_PIECES))
     assert max(map(len, windows)) - min(map(len, windows)) <= 1
 
 
@@ -173,12 +175,12 @@ def test_a_huge_text_is_read_in_a_bounded_number_of_windows_from_its_beginning_t
     windows = cut_windows(pieces)
     gaps = np.diff([window[0] for window in windows])
 
-    assert [len(window) for window in windows] == [WINDOW] * MAX_WINDOWS
+    assert [len(window) for window in windows] == [WINDOW_PIECES] * MAX_WINDOWS
     assert (windows[0][0], windows[-1][-1]) == (0, len(pieces) - 1)
     assert gaps.max() - gaps.min() <= 1
 
 
-@given(st.lists(st.integers(0, WINDOW), max_size=200))
+@given(st.lists(st.integers(0, WINDOW_PIECES), max_size=200))
 def test_batches_hold_every_window_once_and_stay_within_their_bound(sizes: list[int]) -> None:
     batches = cut_batches(sizes)
 
@@ -195,7 +197,7 @@ def test_questions_of_very_different_length_are_not_padded_to_the_longest() -> N
 def test_one_thread_is_enough_if_it_is_asked_for(minilm: MiniLM, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = minilm.encode(TEXTS)
     monkeypatch.setattr(embedder, "ThreadPoolExecutor", None)
-    assert np.allclose(minilm.encode(TEXTS, alone=True), expected, atol=1e-6)
+    assert np.allclose(minilm.encode(TEXTS, single_thread=True), expected, atol=1e-6)
 
 
 @pytest.mark.usefixtures("not_loaded")

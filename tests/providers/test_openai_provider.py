@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from recollect.core.errors import InvalidInput
-from recollect.providers.endpoint import LARGEST_REPLY
+from recollect.providers.endpoint import MAX_REPLY_BYTES
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import Timeouts
-from support.asking import ASK, KEY, SCHEMA, FakeTime, ask, embed, failure, run
 from support.fault_server import Fault, FaultServer, Reply
+from support.provider_calls import ASK, KEY, SCHEMA, FakeTime, ask, embed, failure, run
 
 # Answers.
 
@@ -159,7 +159,7 @@ def test_vectors_that_cannot_be_trusted_are_a_bad_reply(server: FaultServer, fau
 
 
 def test_a_reply_beyond_the_size_limit_is_not_read_to_its_end(server: FaultServer) -> None:
-    server.then(Reply(200, b" " * (LARGEST_REPLY + 1)))
+    server.then(Reply(200, b" " * (MAX_REPLY_BYTES + 1)))
 
     assert failure(lambda: ask(OpenAIModel(server.url, "small"))).code == "provider_bad_reply"
 

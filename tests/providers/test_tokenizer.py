@@ -20,19 +20,17 @@ from typing import Any
 import pytest
 
 from recollect.core.errors import InvalidInput
-from recollect.providers import tokenizer
-from recollect.providers.tokenizer import (
-    CL100K,
-    O200K,
-    BpeTokenizer,
-    EstimateTokenizer,
-    Remembering,
+from recollect.providers import encodings, tokenizer
+from recollect.providers.encodings import CL100K, O200K
+from recollect.providers.estimate import EstimateTokenizer
+from recollect.providers.token_counts import (
+    CachedPromptTokenizer,
     TokenCount,
     count_message,
     count_tokens,
     count_tokens_for_messages,
-    tokenizer_for,
 )
+from recollect.providers.tokenizer import BpeTokenizer, tokenizer_for
 
 with warnings.catch_warnings():  # it reads its data with a call that Python has deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -177,8 +175,8 @@ def test_a_run_of_a_million_characters_is_counted(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_cutting_long_runs_of_blanks_never_changes_the_ids(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bpe_openai.get_encoding(name)
-    short = tokenizer._LONG_BLANKS.pattern.replace(str(tokenizer._TOO_LONG), "3")
-    monkeypatch.setattr(tokenizer, "_TOO_LONG", 3)
+    short = tokenizer._LONG_BLANKS.pattern.replace(str(tokenizer._LONG_BLANKS_CHARACTERS), "3")
+    monkeypatch.setattr(tokenizer, "_LONG_BLANKS_CHARACTERS", 3)
     monkeypatch.setattr(tokenizer, "_LONG_BLANKS", tokenizer.re.compile(short))
     chance = random.Random(7)
     pieces = (" ", "    ", "\t", "\n", "\r", "a", "B", "1", ".", "/", "'s", "\u0301", "\u3000", "\xa0", "\x85", "ب")
@@ -273,7 +271,7 @@ def test_a_table_that_cannot_be_used_gives_flagged_estimates_and_one_warning(
     if broken == "no tiktoken":
         monkeypatch.setitem(sys.modules, "tiktoken", None)
     else:
-        monkeypatch.setattr(tokenizer, "files", lambda _: tmp_path)
+        monkeypatch.setattr(encodings, "files", lambda _: tmp_path)
     if broken == "wrong hash":
         (tmp_path / "ranks").mkdir()
         (tmp_path / "ranks" / "o200k_base.tiktoken").write_bytes(b"YQ== 0\n")
@@ -304,13 +302,13 @@ def test_an_estimate_of_random_characters_is_at_least_half_the_truth() -> None:
 @pytest.mark.usefixtures("not_loaded")
 def test_threads_that_count_first_at_the_same_time_load_the_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
-    read = tokenizer._read_ranks
+    read = encodings.read_ranks
 
     def read_and_note(table: Any) -> dict[bytes, int]:
         reads.append(table.name)
         return read(table)
 
-    monkeypatch.setattr(tokenizer, "_read_ranks", read_and_note)
+    monkeypatch.setattr(encodings, "read_ranks", read_and_note)
     start, counts = threading.Barrier(8), []
 
     def work(model: str) -> None:
@@ -333,26 +331,26 @@ def test_threads_that_count_first_at_the_same_time_load_the_table_once(monkeypat
 @pytest.mark.parametrize("model", ["gpt-4", "gpt-4o"])
 def test_lines_that_are_counted_one_by_one_add_up_to_the_exact_count(model: str) -> None:
     exact, chance = tokenizer_for(model), random.Random(7)
-    remembering = Remembering(exact)
+    cached = CachedPromptTokenizer(exact)
     for _ in range(1000):
         text = "\n".join(chance.choices(STRINGS[:-200], k=chance.randint(1, 12)))
-        assert remembering.count(text) == exact.count(text), text
+        assert cached.count(text) == exact.count(text), text
     for first, second in itertools.product(" \n\r\t/'.a1Z\u0301\xa0\u3000\x1c\x85字🙂\ud800", repeat=2):
         for text in (f"a{first}\n{second}b", f"!{first}\n{second}", f"{first}\n{second}\n/{first}"):
-            assert remembering.count(text) == exact.count(text), text
+            assert cached.count(text) == exact.count(text), text
 
 
 @pytest.mark.parametrize("model", ["gpt-4", "gpt-4o", "something else"])
 def test_lines_are_counted_as_the_text_they_make(model: str) -> None:
     exact, chance = tokenizer_for(model), random.Random(11)
     for counter in (exact, EstimateTokenizer()):
-        remembering = Remembering(counter)
+        cached = CachedPromptTokenizer(counter)
         for _ in range(500):
             lines = chance.choices(
                 (*STRINGS[:-200], "/usr/bin", " indented", "", "\n", "a\n/b\n c\nd"), k=chance.randint(1, 8)
             )
-            assert remembering.count_lines(lines) == counter.count("\n".join(lines)), lines
-            assert all(remembering.count_line(line) == counter.count(f"{line}\n") for line in lines), lines
+            assert cached.count_lines(lines) == counter.count("\n".join(lines)), lines
+            assert all(cached.count_line(line) == counter.count(f"{line}\n") for line in lines), lines
 
 
 def test_a_line_is_counted_once() -> None:
@@ -363,18 +361,18 @@ def test_a_line_is_counted_once() -> None:
             counted.append(text)
             return super().count(text)
 
-    remembering = Remembering(Noting(O200K, tokenizer._encoding(O200K, O200K.pattern)))
+    cached = CachedPromptTokenizer(Noting(O200K, encodings.build_encoding(O200K, O200K.pattern)))
     for text in ("one\ntwo\n", "one\n", "zero\none\ntwo\n"):
-        assert remembering.count(text) == count_tokens(text, "gpt-4o")
-    assert remembering.count_lines(["zero", "two", "one", "last"]) == count_tokens("zero\ntwo\none\nlast", "gpt-4o")
+        assert cached.count(text) == count_tokens(text, "gpt-4o")
+    assert cached.count_lines(["zero", "two", "one", "last"]) == count_tokens("zero\ntwo\none\nlast", "gpt-4o")
     assert sorted(counted) == ["last", "one\n", "two\n", "zero\n"]
 
 
 def test_estimates_are_remembered_as_a_whole() -> None:
     estimate = EstimateTokenizer()
-    remembering = Remembering(estimate)
-    assert (remembering.name, remembering.exact) == ("estimate", False)
-    assert all(remembering.count(text) == estimate.count(text) for text in STRINGS)
+    cached = CachedPromptTokenizer(estimate)
+    assert (cached.name, cached.exact) == ("estimate", False)
+    assert all(cached.count(text) == estimate.count(text) for text in STRINGS)
 
 
 def test_importing_loads_neither_tiktoken_nor_a_table() -> None:
@@ -394,11 +392,11 @@ def test_the_licence_travels_with_the_tables() -> None:
 
 
 def test_counts_are_kept_without_texts_and_not_for_ever() -> None:
-    counted = tokenizer._Counted(most=4)
-    table = BpeTokenizer(O200K, tokenizer._encoding(O200K, O200K.pattern), counted=counted)
+    cache = tokenizer.CountCache(max_entries=4)
+    table = BpeTokenizer(O200K, encodings.build_encoding(O200K, O200K.pattern), cache=cache)
     for text in ("one", "one two", "one two three", "\ud800", "one"):
-        assert table.count_again(text) == table.count(text)
-    assert table.count_again("one", "\n") == table.count("one\n")
-    kept = {**counted._old, **counted._new}
-    assert len(kept) <= 4 and all(isinstance(size, int) and isinstance(mark, int) for size, mark, _ in kept)
-    assert table.as_estimate()._counted is counted
+        assert table.count_cached(text) == table.count(text)
+    assert table.count_cached("one", "\n") == table.count("one\n")
+    kept = {**cache._older, **cache._recent}
+    assert len(kept) <= 4 and all(isinstance(length, int) and isinstance(hashed, int) for length, hashed, _ in kept)
+    assert table.as_estimate()._cache is cache

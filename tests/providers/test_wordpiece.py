@@ -121,5 +121,5 @@ def test_the_memory_of_characters_is_bounded(pieces: WordPiece, monkeypatch: pyt
 
     once = pieces.encode(text)
 
-    assert len(wordpiece._cleaned) <= 100
+    assert len(wordpiece._CLEANED) <= 100
     assert once == pieces.encode(text)

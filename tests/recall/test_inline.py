@@ -17,11 +17,11 @@ from recollect.core.errors import StoreUnavailable
 from recollect.providers.minilm import MiniLM
 from recollect.recall import embedding
 from recollect.recall.latest_brief import LatestBriefs
-from recollect.recall.prompt import inputs
-from recollect.recall.prompt.pack import Said
+from recollect.recall.message_texts import MessageTexts
+from recollect.recall.prompt import builder
 from recollect.storage.driver import Transaction
 from recollect.storage.sqlite import SqliteDriver
-from recollect.storage.store import FEW, SqlStore
+from recollect.storage.store import SHORT_READ_MESSAGES, SqlStore
 from recollect.storage.texts import Texts
 from recollect.testing import FakeEmbedder
 
@@ -104,13 +104,13 @@ def test_a_consent_that_is_taken_back_while_a_prompt_is_made_counts(
             await other.set_profile({"notes": "I sail to Zanzibara."})
             await other.add("trip", "user", "The hotel is called Bellevue.")
             assert "Zanzibara" in (await asking.context("trip", "Where do I sail?")).text
-            real = LatestBriefs.get
+            real = LatestBriefs.get_summary
 
             async def revoking(self: LatestBriefs, *given: Any) -> Any:
                 await other.revoke_consent()
                 return await real(self, *given)
 
-            monkeypatch.setattr(LatestBriefs, "get", revoking)
+            monkeypatch.setattr(LatestBriefs, "get_summary", revoking)
             assert "Zanzibara" not in (await asking.context("trip", "Where do I sail?")).text
 
     asyncio.run(run())
@@ -184,7 +184,7 @@ def test_who_does_not_wait_any_more_is_not_embedded(tmp_path: Path, monkeypatch:
 
 def test_a_large_question_is_counted_on_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    real = inputs.build
+    real = builder.build
 
     def build(*given: Any, **named: Any) -> Any:
         threads.append(threading.get_ident())
@@ -194,7 +194,7 @@ def test_a_large_question_is_counted_on_a_thread(tmp_path: Path, monkeypatch: py
         async with _memory(str(tmp_path / "some.db")) as memory:
             await memory.warm_up(processes=MANY)
             await memory.add("trip", "user", "I am allergic to peanuts.")
-            monkeypatch.setattr(inputs, "build", build)
+            monkeypatch.setattr(builder, "build", build)
             for query, system in (("What?", None), ("dots ... " * 4000, None), ("What?", "Be brief. " * 4000)):
                 await memory.context("trip", query, system_prompt=system, budget=50_000)
             assert [one == threading.get_ident() for one in threads] == [True, False, False]
@@ -203,10 +203,10 @@ def test_a_large_question_is_counted_on_a_thread(tmp_path: Path, monkeypatch: py
 
 
 def test_a_loop_that_ended_while_somebody_asked_keeps_nobody_waiting() -> None:
-    together, encode = embedding._Together(), lambda texts: np.ones((len(texts), 2), np.float32)
+    batch, encode = embedding._QuestionBatch(), lambda texts: np.ones((len(texts), 2), np.float32)
 
     async def ask(wait: bool) -> None:
-        future = together.embed(encode, "Who is there?")
+        future = batch.embed(encode, "Who is there?")
         if wait:
             await asyncio.wait_for(future, 10)
 
@@ -263,7 +263,7 @@ def test_a_short_conversation_is_soon_in_memory_and_not_read_again(
             monkeypatch.setattr(SqlStore, "_messages_at", messages_at)
             texts = [(await memory.context("trip", f"Seats of the ferry of day {n}?")).text for n in range(0, 500, 25)]
             assert all(f"day {n} has" in text for n, text in zip(range(0, 500, 25), texts, strict=True))
-            assert sum(read) == 500 and max(read) <= FEW
+            assert sum(read) == 500 and max(read) <= SHORT_READ_MESSAGES
             await memory.add("trip", "user", "The last ferry has no seats at all.")
             assert "no seats at all" in (await memory.context("trip", "Which ferry has no seats?")).text
             assert sum(read) == 501
@@ -274,7 +274,7 @@ def test_a_short_conversation_is_soon_in_memory_and_not_read_again(
 def test_messages_that_leave_the_cache_while_others_come_are_found_nevertheless(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Said.__init__, "__defaults__", (20_000,))
+    monkeypatch.setattr(MessageTexts.__init__, "__defaults__", (20_000,))
 
     async def run() -> None:
         async with _memory(location) as memory:
@@ -302,7 +302,7 @@ def test_only_short_reads_run_where_they_are_asked_for_and_only_then(tmp_path: P
 
     own = threading.get_ident()
     assert own not in (where(True), where(False))
-    driver.read_inline()
+    driver.enable_inline_reads()
     assert where(True) == own
     assert where(False) != own
     driver.close()
@@ -314,10 +314,10 @@ def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver, real = _driver(tmp_path), SqliteDriver._read
-    driver.read_inline()
+    driver.enable_inline_reads()
 
-    def busy(self: SqliteDriver, job: Any, *, waits: bool = True, name: Any = None) -> Any:
-        if not waits:
+    def busy(self: SqliteDriver, job: Any, *, may_wait: bool = True, name: Any = None) -> Any:
+        if not may_wait:
             raise StoreUnavailable("store_busy", "The database is locked.")
         return real(self, job)
 
@@ -342,7 +342,7 @@ def test_an_answer_under_a_name_holds_until_anybody_writes(tmp_path: Path) -> No
         return driver.read(job, short=True, name=name).result(10), count
 
     assert (ask(), ask()) == ((0, 1), (0, 2))  # on a thread nothing is kept
-    driver.read_inline()
+    driver.enable_inline_reads()
     assert (ask(), ask(), ask()) == ((0, 3), (0, 3), (0, 3))
     assert (ask("other"), ask("other")) == ((0, 4), (0, 4))
     assert ask(None) == (0, 5)
@@ -356,20 +356,20 @@ def test_an_answer_under_a_name_holds_until_anybody_writes(tmp_path: Path) -> No
 
 
 def test_no_more_answers_are_kept_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.storage.sqlite.KNOWN", 3)
+    monkeypatch.setattr("recollect.storage.sqlite.CACHED_ANSWERS", 3)
     driver = _driver(tmp_path)
-    driver.read_inline()
+    driver.enable_inline_reads()
     for number in range(10):
         assert driver.read(lambda _, number=number: number, short=True, name=number).result(10) == number
-        assert driver._counted is not None and len(driver._counted[2]) <= 3
+        assert driver._answers is not None and len(driver._answers[2]) <= 3
     driver.forget()
-    assert driver._counted is None
+    assert driver._answers is None
     driver.close()
 
 
 def test_what_a_read_raises_is_raised_inline_too(tmp_path: Path) -> None:
     driver = _driver(tmp_path)
-    driver.read_inline()
+    driver.enable_inline_reads()
     with pytest.raises(ZeroDivisionError):
         driver.read(lambda _: 1 // 0, short=True)
     assert driver.read(lambda tx: tx.one("any_key"), short=True).result() is None
@@ -377,7 +377,7 @@ def test_what_a_read_raises_is_raised_inline_too(tmp_path: Path) -> None:
 
 
 def test_unpacked_blocks_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.storage.texts.UNPACKED", 10_000)
+    monkeypatch.setattr("recollect.storage.texts.CACHE_BYTES", 10_000)
     texts = Texts()
     for number in range(100):
         texts._keep(f"block {number}".encode(), {number: "x" * 900})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recollect import Memory
-from recollect.core.language.identifiers import identifiers
+from recollect.core.language.identifiers import find_identifiers
 
 QUESTIONS = json.loads((Path(__file__).parents[1] / "data" / "code_questions.json").read_text("utf-8"))
 
@@ -52,7 +52,7 @@ def look_alikes(names: list[str], count: int) -> list[str]:
 
 def filler() -> list[dict[str, str]]:
     asked = [q["query"] for c in QUESTIONS["conversations"] for q in c["questions"] if q["kind"] == "identifier"]
-    names = sorted({name for query in asked for name in identifiers(query)})
+    names = sorted({name for query in asked for name in find_identifiers(query)})
     alike = look_alikes(names, 900)
     return [
         {"role": ("user", "assistant")[i % 2], "content": TEMPLATES[i % len(TEMPLATES)].format(name)}
@@ -83,7 +83,7 @@ def share_found(memory: Memory, kind: str, k: int = 5) -> float:
 
 
 def test_identifiers_are_found_a_fifth_better_than_by_vectors_alone(code: Memory) -> None:
-    """Document E's bar, on our own set of over 90 questions about names in code, among names like them."""
+    """The bar for names in code, on our own set of over 90 questions about names in code, among names like them."""
     hybrid = share_found(code, "identifier")
     code.change_settings(rag_hybrid=False)
     dense = share_found(code, "identifier")

@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from recollect.recall import evaluation
 from recollect.recall import tuner as tuning
 from recollect.recall.evaluation import Judged, all_at, any_at, ndcg, read_labels
 from recollect.recall.recaller import Recaller
-from recollect.recall.scoring import largest
+from recollect.recall.scoring import largest_indices
 from recollect.testing import FakeEmbedder
+from support.growth import assert_linear
 
 WORDS = ["river", "budget", "dinner", "hotel", "museum", "peanut", "garden", "deploy", "parse_row", "loadUser"]
 WORDS += [f"word{n}" for n in range(60)]
@@ -109,7 +111,7 @@ def test_a_file_that_is_not_there_and_one_that_is_too_large_are_refused(
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(InvalidInput, match="There is no file"):
             read_labels(path)
-    monkeypatch.setattr(evaluation, "LARGEST_FILE", 10)
+    monkeypatch.setattr(evaluation, "MAX_LABEL_FILE_BYTES", 10)
     (tmp_path / "large").write_text('{"query": "a", "relevant": ["m1"]}')
     with pytest.raises(InvalidInput, match="larger"):
         read_labels(tmp_path / "large")
@@ -134,24 +136,24 @@ def test_the_measures_of_a_ranking() -> None:
 @given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=40), st.integers(0, 12), st.integers(1, 20))
 def test_the_best_are_the_first_of_a_stable_sort(values: list[float], count: int, times: int) -> None:
     scores = np.array(values * times, np.float32)
-    assert largest(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
+    assert largest_indices(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
 
 
 # The grid
 
 
 def test_the_grid_holds_all_weights_that_add_up_to_one_and_first_those_in_force() -> None:
-    points = tuning.grid(0.1, (0.6, 0.4, 0.1))
+    points = tuning.make_grid(0.1, (0.6, 0.4, 0.1))
     assert (len(points), points[0]) == (67, (0.6, 0.4, 0.1))
     assert all(sum(point) == pytest.approx(1) for point in points[1:])
-    assert len(tuning.grid(0.1, (0.6, 0.3, 0.1))) == 66
-    assert len(tuning.grid(1, (0.6, 0.4, 0.1))) == 4
+    assert len(tuning.make_grid(0.1, (0.6, 0.3, 0.1))) == 66
+    assert len(tuning.make_grid(1, (0.6, 0.4, 0.1))) == 4
 
 
 @pytest.mark.parametrize("step", [0, -0.1, 0.3, 0.001, 2, float("nan"), float("inf"), "fine"])
 def test_a_step_that_does_not_divide_one_is_refused(step: Any) -> None:
     with pytest.raises(InvalidInput, match="step"):
-        tuning.grid(step, (0.6, 0.4, 0.1))
+        tuning.make_grid(step, (0.6, 0.4, 0.1))
 
 
 @pytest.mark.parametrize("conversation", [None, "a", "small"])
@@ -160,7 +162,7 @@ def test_scores_from_the_arms_are_those_that_recall_gives_with_such_weights(
     conversation: str | None, point: tuning.Point
 ) -> None:
     """Holds the shortcut of the grid to the real thing, with the part that other conversations bring in too."""
-    settings = Settings(**dict(zip(tuning.NAMES, point, strict=True)))
+    settings = Settings(**dict(zip(tuning.WEIGHT_SETTINGS, point, strict=True)))
 
     async def compare() -> None:
         async with AsyncMemory(":memory:", worker=False, embedder=FakeEmbedder()) as memory:
@@ -170,9 +172,10 @@ def test_scores_from_the_arms_are_those_that_recall_gives_with_such_weights(
             real = Recaller(memory._store, memory._clock, memory._embedders, lambda _: settings)
             tuner = tuning.Tuner(real, Settings())
             for query in ("river dinner", "what does parse_row in loadUser do last week", "museum"):
-                arms = await tuner.arms(Principal(), Judged(query, conversation, frozenset()))
-                found = await real.find(Principal(), query, conversation=conversation)
-                np.testing.assert_allclose(arms.total(point), found.total, atol=2e-6)
+                question = Judged(query, conversation, frozenset())
+                arms = await tuner.take_apart(Principal(), question)
+                ranked = await real.find(Principal(), question.scope(Principal()), query)
+                np.testing.assert_allclose(arms.total(point), ranked.total, atol=2e-6)
 
     asyncio.run(compare())
 
@@ -183,7 +186,7 @@ POINTS = [(0.6, 0.4, 0.1), (0.0, 0.0, 1.0), (0.5, 0.5, 0.0), (1.0, 0.0, 0.0)]
 
 
 def test_equally_good_weights_leave_those_in_force() -> None:
-    tuned = tuning.summarised(POINTS, np.full((4, 6), 0.5))
+    tuned = tuning.summarise_rates(POINTS, np.full((4, 6), 0.5))
     assert tuned.settings == tuned.current
     assert not tuned.improves
     assert tuned.top[0] == {"alpha": 0.6, "beta": 0.4, "gamma": 0.1, "ndcg": 0.5, "current": True}
@@ -191,7 +194,7 @@ def test_equally_good_weights_leave_those_in_force() -> None:
 
 def test_of_equally_good_ones_the_nearest_to_those_in_force_wins() -> None:
     rates = np.array([[0.1] * 4, [0.9] * 4, [0.9] * 4, [0.9] * 4])
-    tuned = tuning.summarised(POINTS, rates)
+    tuned = tuning.summarise_rates(POINTS, rates)
     assert list(tuned.settings.values()) == [0.5, 0.5, 0.0]
     assert [row["ndcg"] for row in tuned.top] == [0.9, 0.9, 0.9, 0.1]
     assert (tuned.before, tuned.after, tuned.held_out, tuned.better, tuned.worse) == (0.1, 0.9, 0.9, 4, 0)
@@ -201,7 +204,7 @@ def test_of_equally_good_ones_the_nearest_to_those_in_force_wins() -> None:
 def test_a_gain_by_chance_does_not_hold_when_held_out() -> None:
     """Each of the others is right about one question only, so what is best for the rest is wrong about it."""
     rates = np.array([[0.2, 0.2, 0.2], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    tuned = tuning.summarised(POINTS, rates)
+    tuned = tuning.summarise_rates(POINTS, rates)
     assert tuned.improves
     assert tuned.held_out is not None
     assert tuned.held_out < tuned.before
@@ -209,7 +212,7 @@ def test_a_gain_by_chance_does_not_hold_when_held_out() -> None:
 
 
 def test_one_question_alone_proves_nothing() -> None:
-    tuned = tuning.summarised(POINTS, np.array([[0.2], [1.0], [0.1], [0.1]]))
+    tuned = tuning.summarise_rates(POINTS, np.array([[0.2], [1.0], [0.1], [0.1]]))
     assert tuned.held_out is None
     assert tuned.improves
     assert not tuned.holds
@@ -231,7 +234,7 @@ def test_better_weights_are_found_and_put_in_force_when_asked(memory: Memory) ->
     applied = memory.tune(labelled, apply=True)
     assert applied.applied
     assert applied.settings == tuned.settings
-    assert {name: getattr(memory.settings(), name) for name in tuning.NAMES} == tuned.settings
+    assert {name: getattr(memory.settings(), name) for name in tuning.WEIGHT_SETTINGS} == tuned.settings
     again = memory.tune(labelled, apply=True)
     assert (again.before, again.applied) == (tuned.after, False)
     assert json.loads(json.dumps(again.to_dict()))["queries"] == 12
@@ -287,15 +290,24 @@ def test_without_the_embedder_nothing_is_tuned() -> None:
             memory.tune([{"query": "river", "relevant": ["m"]}])
 
 
-@pytest.mark.alone
-def test_thirty_questions_on_six_hundred_messages_take_seconds(memory: Memory) -> None:
-    said = sayings(600)
+def test_tuning_is_linear_in_the_number_of_questions(memory: Memory) -> None:
+    said = sayings(200)
     memory.add_many("a", said)
     memory.drain()
-    labelled = labels_for(said, 30)
-    started = time.perf_counter()
-    memory.tune(labelled)
-    assert time.perf_counter() - started < 10
+    assert_linear(memory.tune, lambda n: labels_for(said, n), 5, clock=time.process_time)
+
+
+def test_tuning_is_linear_in_the_number_of_messages() -> None:
+    with ExitStack() as stack:
+
+        def fill(count: int) -> tuple[Memory, list[dict[str, Any]]]:
+            memory = stack.enter_context(Memory(":memory:", worker=False, embedder=FakeEmbedder()))
+            said = sayings(count)
+            memory.add_many("a", said)
+            memory.drain()
+            return memory, labels_for(said, min(5, count))
+
+        assert_linear(lambda filled: filled[0].tune(filled[1]), fill, 100, clock=time.process_time)
 
 
 # The bench

@@ -14,7 +14,10 @@ from recollect import Memory, ProviderUnavailable
 from recollect.core import word_index
 from recollect.core.language import passages
 from recollect.core.models import Principal
+from recollect.core.scope import ConversationScope, PersonScope
 from recollect.recall.vectors import unpack
+from recollect.storage.jobs import Cursor
+from recollect.storage.vectors import CURSOR
 from recollect.testing import FakeEmbedder
 from support.tables import ask, stored_entries, stored_vectors
 
@@ -22,6 +25,12 @@ Open = Callable[..., Memory]
 
 LONG = "\n\n".join(f"Paragraph {n} speaks of {word}. " + f"{word} again. " * 60 for n, word in enumerate("abcdefgh"))
 AWAY = ProviderUnavailable("provider_unreachable", "nobody answers")
+
+
+def rewind(memory: Memory) -> None:
+    """Make everything due again, as a rebuild does, without doing it."""
+    engine = memory._engine
+    memory._wait(engine._store.jobs.rewind(Principal("local"), PersonScope("local"), engine._work.rewinds))
 
 
 def fill(memory: Memory, count: int = 6, name: str = "trip") -> None:
@@ -181,10 +190,10 @@ def test_a_conversation_is_served_by_one_embedder_while_half_of_its_vectors_are_
     embedder = FakeEmbedder(32)
     second = open_memory(embedder=embedder)
     engine = second._engine
-    second._wait(engine._background.indexing.sweep())  # one slice of the conversation
+    second._wait(engine._work.indexing.sweep())  # one slice of the conversation
     assert makers(location) == {"fake-embedder-384", "fake-embedder-32"}
     assert serving(location) == {"trip": "fake-embedder-384"}
-    scope = second._wait(engine._recaller.scopes.get(Principal("local"), "trip"))
+    scope = second._wait(engine._recaller.scopes.get(Principal("local"), ConversationScope("trip")))
     assert len(scope.vectors) == 1
     ((key, parts),) = scope.vectors.items()
     assert (engine._recaller.scopes.embedders[key], sum(map(len, parts))) == (("fake-embedder-384", 384), 200)
@@ -234,7 +243,7 @@ def test_drain_goes_on_where_vectors_were_saved_and_the_cursor_was_not(location:
     memory = open_memory()
     fill(memory, 200)
     fill(memory, 3, "other")
-    memory._wait(memory._engine._background.indexing.sweep())
+    memory._wait(memory._engine._work.indexing.sweep())
     assert 0 < len(stored_vectors(location)) < 203
     other = open_memory()
     ask(location, "UPDATE conversations SET embedded_seq = 0")
@@ -359,13 +368,13 @@ def test_rebuild_makes_entries_and_vectors_anew(location: str, open_memory: Open
         assert (stored_entries(location), stored_vectors(location)) == before
     assert memory.rebuild(conversation="other").counts["vectors"] == 3
     assert (stored_entries(location), stored_vectors(location)) == before
-    assert before[0]["trip", 1] == word_index.encode("message 0 of trip", None)
+    assert before[0]["trip", 1] == word_index.encode_row("message 0 of trip", None)
     assert len(by_meaning(memory, "message 1 of trip")) == 7
 
 
 def test_a_rebuild_while_vectors_are_made_is_not_lost(location: str, open_memory: Open) -> None:
     other = open_memory()
-    embedder = Watched(16, lambda: other._wait(other._engine._store.rewind(Principal("local"))))
+    embedder = Watched(16, lambda: rewind(other))
     memory = open_memory(embedder=embedder)
     fill(memory)
     assert memory.drain().complete
@@ -380,15 +389,15 @@ def test_an_embedder_that_comes_into_force_between_saving_and_the_cursor_still_d
     first, second = open_memory(embedder=FakeEmbedder(384)), open_memory(embedder=FakeEmbedder(32))
     fill(first)
     store = first._engine._store
-    finish = store.finish_work
+    finish = store.jobs.finish
 
-    async def late(track: str, *args: Any, **options: Any) -> bool:
-        if track == "embedded" and len(ask(location, "SELECT key FROM embedders")) == 1:
+    async def late(cursor: Cursor, *args: Any, **options: Any) -> bool:
+        if cursor is CURSOR and len(ask(location, "SELECT key FROM embedders")) == 1:
             now = first._engine._clock.now()
-            await store.vectors.use("fake-embedder-32", 32, passages=passages.VERSION, now=now)
-        return await finish(track, *args, **options)
+            await store.vectors.use_embedder("fake-embedder-32", 32, passages=passages.VERSION, now=now)
+        return await finish(cursor, *args, **options)
 
-    store.finish_work = late  # type: ignore[method-assign]
+    store.jobs.finish = late  # type: ignore[method-assign]
     first.drain()
     assert second.drain().complete
     assert makers(location) == {"fake-embedder-32"}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from support.serving import Served, made
+from support.serving import RunningServer, make_server
 from support.upstream import ModelServer
 
 
@@ -24,9 +23,8 @@ def shared_model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def shared(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for tests that keep to conversations of their own. It has little patience with its model."""
+def shared(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Yield one server for all tests that keep to conversations of their own."""
     location = str(tmp_path_factory.mktemp("shared") / "memory.db")
-    settings: dict[str, Any] = {"provider_timeout_seconds": 0.8, "chat_timeout_seconds": 2}
-    with made(location, shared_model, **settings) as served:
-        yield served
+    with make_server(location, shared_model) as server:
+        yield server

@@ -1,4 +1,4 @@
-"""Keys and sessions: what opens, what does not, and what of it can be found in the database."""
+"""Keys and sessions: which tokens are accepted, which are not, and what the database holds of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recollect.admin.access import Access
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.memory import AsyncMemory
 from recollect.testing import FakeClock, FakeEmbedder
-from support.serving import bytes_of
+from support.serving import read_all_bytes
 
 T = TypeVar("T")
 With = Callable[[Callable[[Access, AsyncMemory], Awaitable[T]]], T]
@@ -24,40 +24,40 @@ With = Callable[[Callable[[Access, AsyncMemory], Awaitable[T]]], T]
 
 @pytest.fixture
 def with_access(location: str, clock: FakeClock) -> With[Any]:
-    """Does something with the keys of the test's database."""
+    """Return a function that runs a coroutine with the access of the test's database."""
 
     def run(act: Callable[[Access, AsyncMemory], Awaitable[Any]]) -> Any:
         async def opened() -> Any:
             async with AsyncMemory(location, embedder=FakeEmbedder(), clock=clock, worker=False) as memory:
-                return await act(Access(memory.store, memory.clock), memory)
+                return await act(Access(memory), memory)
 
         return asyncio.run(opened())
 
     return run
 
 
-def test_a_key_opens_as_the_person_it_was_made_for_and_shows_its_token_once(with_access: With[Any]) -> None:
+def test_a_key_acts_as_its_person_and_its_token_is_shown_only_when_it_is_created(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         assert not await access.has_keys()
-        made = await access.create_key(
+        key = await access.create_key(
             "sara", label="phone", department="water", ministry="env", clearances=["secrets"], scopes=["write", "read"]
         )
-        assert made.token is not None
-        assert len(made.token.split("_", 2)[2]) >= 43  # 256 bits
-        grant = await access.verify(made.token)
+        assert key.token is not None
+        assert len(key.token.split("_", 2)[2]) >= 43  # 256 bits
+        grant = await access.verify(key.token)
         assert grant is not None
         who = grant.principal
         assert (who.person, who.department, who.ministry, who.clearances) == ("sara", "water", "env", ("secrets",))
         assert grant.scopes == ("read", "write")
-        assert grant.key == made.id
+        assert grant.key == key.id
         (listed,) = await access.keys()
         assert listed.token is None
-        assert (listed.id, listed.label) == (made.id, "phone")
+        assert (listed.id, listed.label) == (key.id, "phone")
 
     with_access(act)
 
 
-def test_no_two_keys_are_alike(with_access: With[Any]) -> None:
+def test_every_key_has_a_different_token(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         tokens = [(await access.create_key("sara")).token for _ in range(20)]
         assert len(set(tokens)) == 20
@@ -65,7 +65,7 @@ def test_no_two_keys_are_alike(with_access: With[Any]) -> None:
     with_access(act)
 
 
-OTHERS: list[Callable[[str], str]] = [
+CHANGED_TOKENS: list[Callable[[str], str]] = [
     lambda token: "", lambda token: "rk", lambda token: "rk__", lambda token: token[:-1], lambda token: token + "A",
     lambda token: token.upper(), lambda token: token.replace("rk_", "rk_ "), lambda token: token.split("_", 2)[2],
     lambda token: "sk" + token[2:], lambda token: token[:10] + "é" + token[11:], lambda token: "rk_%_x",
@@ -73,16 +73,16 @@ OTHERS: list[Callable[[str], str]] = [
 ]  # fmt: skip
 
 
-def test_anything_but_the_token_itself_opens_nothing(with_access: With[Any]) -> None:
+def test_any_other_text_than_the_token_is_refused(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         token = (await access.create_key("sara")).token
-        for change in OTHERS:
+        for change in CHANGED_TOKENS:
             assert await access.verify(change(token)) is None
 
     with_access(act)
 
 
-def test_a_token_with_a_nul_opens_nothing_and_breaks_nothing(with_access: With[Any]) -> None:
+def test_a_token_with_a_nul_is_refused_and_breaks_nothing(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         await access.create_key("sara")
         assert await access.verify("rk_\x00_x") is None
@@ -91,7 +91,7 @@ def test_a_token_with_a_nul_opens_nothing_and_breaks_nothing(with_access: With[A
     with_access(act)
 
 
-def test_the_secret_of_one_key_does_not_open_by_the_id_of_another(with_access: With[Any]) -> None:
+def test_the_secret_of_one_key_is_refused_with_the_id_of_another(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
         sara, omar = (await access.create_key("sara")).token, (await access.create_key("omar")).token
         crossed = "_".join(["rk", sara.split("_", 2)[1], omar.split("_", 2)[2]])
@@ -123,27 +123,25 @@ def test_tokens_are_compared_in_constant_time_whether_the_key_is_known_or_not(
     assert compared == [(32, 32)] * 4
 
 
-def test_a_revoked_key_opens_nothing_at_once_also_for_who_looks_from_elsewhere(
-    location: str, with_access: With[Any]
-) -> None:
+def test_a_revoked_key_is_refused_at_once_also_by_another_process(location: str, with_access: With[Any]) -> None:
     async def act(access: Access, memory: AsyncMemory) -> None:
-        made = await access.create_key("sara")
+        key = await access.create_key("sara")
         async with AsyncMemory(location, embedder=FakeEmbedder(), clock=memory.clock, worker=False) as other:
-            elsewhere = Access(other.store, other.clock)
-            assert await elsewhere.verify(made.token) is not None
-            await access.revoke_key(made.id)
-            assert await access.verify(made.token) is None
-            assert await elsewhere.verify(made.token) is None
-            assert await elsewhere.has_keys(), "revoking the last key must not open the door"
+            elsewhere = Access(other)
+            assert await elsewhere.verify(key.token) is not None
+            await access.revoke_key(key.id)
+            assert await access.verify(key.token) is None
+            assert await elsewhere.verify(key.token) is None
+            assert await elsewhere.has_keys(), "revoking the last key must not admit everybody"
         with pytest.raises(NotFound):
-            await access.revoke_key(made.id)
+            await access.revoke_key(key.id)
         with pytest.raises(NotFound):
             await access.revoke_key("unknown")
 
     with_access(act)
 
 
-def test_a_key_is_good_until_its_last_moment_and_its_sessions_no_longer(
+def test_a_key_and_its_sessions_are_accepted_until_the_moment_it_expires(
     clock: FakeClock, with_access: With[Any]
 ) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
@@ -191,9 +189,7 @@ def test_a_cookie_is_no_key_and_a_key_is_no_cookie(with_access: With[Any]) -> No
     with_access(act)
 
 
-def test_neither_tokens_nor_cookies_nor_their_answers_are_in_the_database(
-    location: str, with_access: With[Any]
-) -> None:
+def test_neither_tokens_nor_cookies_nor_csrf_tokens_are_in_the_database(location: str, with_access: With[Any]) -> None:
     secrets: list[str] = []
 
     async def act(access: Access, _: AsyncMemory) -> None:
@@ -203,63 +199,63 @@ def test_neither_tokens_nor_cookies_nor_their_answers_are_in_the_database(
             secrets.extend([token, token.split("_", 2)[2], cookie, grant.csrf])
 
     with_access(act)
-    found = bytes_of(location)
-    assert b"sara" in found
+    content = read_all_bytes(location)
+    assert b"sara" in content
     for secret in secrets:
-        assert secret.encode() not in found
-        assert secret.encode().hex().encode() not in found
+        assert secret.encode() not in content
+        assert secret.encode().hex().encode() not in content
 
 
-def test_hashes_are_keyed_so_that_a_stolen_table_is_of_no_use(with_access: With[Any]) -> None:
+def test_hashes_are_keyed_so_that_a_stolen_table_alone_admits_nobody(with_access: With[Any]) -> None:
     async def act(access: Access, memory: AsyncMemory) -> None:
         token = (await access.create_key("sara")).token
-        assert await Access(memory.store, memory.clock, secret="another").verify(token) is None
-        own = Access(memory.store, memory.clock, secret="another")
-        made = (await own.create_key("omar")).token
-        assert await own.verify(made) is not None
-        assert await access.verify(made) is None
+        assert await Access(memory, secret="another").verify(token) is None
+        own = Access(memory, secret="another")
+        token_of_own = (await own.create_key("omar")).token
+        assert await own.verify(token_of_own) is not None
+        assert await access.verify(token_of_own) is None
 
     with_access(act)
 
 
-def test_processes_that_begin_at_once_hash_by_the_same_secret(with_access: With[Any]) -> None:
-    async def act(access: Access, memory: AsyncMemory) -> None:
-        many = [Access(memory.store, memory.clock) for _ in range(8)]
-        keys = await asyncio.gather(*(one.create_key(f"person{place}") for place, one in enumerate(many)))
-        for one in many:
+def test_processes_that_start_at_once_hash_with_the_same_secret(with_access: With[Any]) -> None:
+    async def act(_: Access, memory: AsyncMemory) -> None:
+        accesses = [Access(memory) for _ in range(8)]
+        keys = await asyncio.gather(*(access.create_key(f"person{index}") for index, access in enumerate(accesses)))
+        for access in accesses:
             for key in keys:
-                assert await one.verify(key.token) is not None
+                assert await access.verify(key.token) is not None
 
     with_access(act)
 
 
-WRONG: list[dict[str, Any]] = [
+INVALID_KEYS: list[dict[str, Any]] = [
     {"scopes": []}, {"scopes": ["root"]}, {"days": 0}, {"days": -1}, {"days": float("nan")}, {"label": "x" * 201},
     {"label": "\x00"}, {"person": ""}, {"person": "\x00"}, {"department": ""}, {"clearances": [""]},
 ]  # fmt: skip
 
 
-def test_a_key_that_makes_no_sense_is_not_made(with_access: With[Any]) -> None:
+def test_a_key_with_invalid_fields_is_not_created(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
-        for wrong in WRONG:
-            given = {"person": "sara"} | wrong
+        for invalid in INVALID_KEYS:
+            fields = {"person": "sara"} | invalid
             with pytest.raises(InvalidInput):
-                await access.create_key(given.pop("person"), **given)
+                await access.create_key(fields.pop("person"), **fields)
         assert not await access.has_keys()
 
     with_access(act)
 
 
 def test_keys_survive_a_backup_and_its_restore_on_either_database(location: str, tmp_path: Path) -> None:
-    """What hashes are keyed with travels with them; sessions do not."""
+    """The secret of the hashes is in the backup; sessions are not."""
 
     async def act() -> None:
         async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as memory:
-            token = (await Access(memory.store, memory.clock).create_key("sara")).token or ""
+            token = (await Access(memory).create_key("sara")).token or ""
             await memory.backup(tmp_path / "copy.db")
-            later = await Access(memory.store, memory.clock).create_key("omar")
+            later = await Access(memory).create_key("omar")
             await memory.restore(tmp_path / "copy.db")
-            access = Access(memory.store, memory.clock)
+            access = Access(memory)
             grant = await access.verify(token)
             assert grant is not None and grant.principal.person == "sara"
             assert await access.verify(later.token or "") is None

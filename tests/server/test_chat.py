@@ -12,33 +12,33 @@ import pytest
 from recollect import count_tokens_for_messages
 from recollect.testing import FakeClock
 from support.fault_server import Reply
-from support.serving import Served, Told, bytes_of, made, told
+from support.serving import ChatReply, RunningServer, make_server, parse_chat_reply, read_all_bytes
 from support.upstream import ANSWER, ModelServer, Trouble
 
 CANARY = "zanzibarcanary"
 
 
-def _answering(served: Served) -> Any:
-    """A model that notes what was stored when it was asked."""
+def _answering(server: RunningServer) -> Any:
+    """Return a model's answer function, and the list in which it keeps what was stored at each request."""
     seen: list[list[tuple[str, str]]] = []
 
     def answer(asked: Any) -> str:
-        seen.append(served.said("trip"))
+        seen.append(server.dialogue("trip"))
         return f"answer {len(seen)}"
 
     return answer, seen
 
 
 def test_the_question_is_stored_before_the_model_is_asked_and_the_answer_after(location: str) -> None:
-    with ModelServer() as model, made(location, model) as served:
-        model.answer, seen = _answering(served)
-        first = served.chat("trip", "I am allergic to peanuts.")
-        second = served.chat("trip", "What can I not eat?")
+    with ModelServer() as model, make_server(location, model) as server:
+        model.answer, seen = _answering(server)
+        first = server.chat("trip", "I am allergic to peanuts.")
+        second = server.chat("trip", "What can I not eat?")
         assert seen == [
             [("user", "I am allergic to peanuts.")],
             [("user", "I am allergic to peanuts."), ("assistant", "answer 1"), ("user", "What can I not eat?")],
         ]
-        assert served.said("trip") == [*seen[1], ("assistant", "answer 2")]
+        assert server.dialogue("trip") == [*seen[1], ("assistant", "answer 2")]
         assert first.events[0][0] == "sources"
         assert first.sources["message"]["content"] == "I am allergic to peanuts."
         assert second.done["message"]["seq"] == 4
@@ -46,86 +46,86 @@ def test_the_question_is_stored_before_the_model_is_asked_and_the_answer_after(l
 
 
 def test_the_model_is_asked_with_memory_and_with_the_question_last_and_once(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         for number in range(12):
-            served.chat("trip", f"Fact number {number}: the ferry of day {number} has {number * 7} seats.")
-        served.chat("trip", "How many seats has the ferry of day 1?", system_prompt="Be brief.")
-        asked = model.asked[-1]
+            server.chat("trip", f"Fact number {number}: the ferry of day {number} has {number * 7} seats.")
+        server.chat("trip", "How many seats has the ferry of day 1?", system_prompt="Be brief.")
+        asked = model.bodies[-1]
         assert asked["model"] == "gpt-test"
         assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
         assert asked["messages"][-1] == {"role": "user", "content": "How many seats has the ferry of day 1?"}
-        texts = [one["content"] for one in asked["messages"]]
+        texts = [message["content"] for message in asked["messages"]]
         assert sum("How many seats has the ferry of day 1?" in text for text in texts) == 1
         assert any("day 1 has 7 seats" in text for text in texts)
 
 
 def test_sources_and_times_say_what_memory_did_for_an_answer(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         for number in range(12):
-            served.chat("trip", f"Fact number {number}: the ferry of day {number} has {number * 7} seats.")
-        told = served.chat("trip", "How many seats has the ferry of day 1?", budget=900)
-        context, ms = told.sources["context"], told.done["ms"]
+            server.chat("trip", f"Fact number {number}: the ferry of day {number} has {number * 7} seats.")
+        reply = server.chat("trip", "How many seats has the ferry of day 1?", budget=900)
+        context, ms = reply.sources["context"], reply.done["ms"]
         assert 0 < context["tokens"] <= context["budget"] == 900
         assert 0 < context["ms"] <= ms["first"] <= ms["total"]
         assert ms["context"] == context["ms"]
-        assert {source["part"] for source in told.sources["sources"]} & {"recall", "summary", "important_data"}
-        assert told.done["model"] == told.done["message"]["model_variant"] == "gpt-test"
+        assert {source["part"] for source in reply.sources["sources"]} & {"recall", "summary", "important_data"}
+        assert reply.done["model"] == reply.done["message"]["model_variant"] == "gpt-test"
 
 
 def test_each_answer_says_which_model_wrote_it_when_models_change_in_the_middle(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
-        served.chat("trip", "one")
-        served.chat("trip", "two", model="gpt-other")
-        served.chat("trip", "three", model="recollect")
-        served.chat("trip", "four")
-        variants = [one.model_variant for one in served.history("trip") if one.role == "assistant"]
+    with make_server(db, model) as server:
+        server.chat("trip", "one")
+        server.chat("trip", "two", model="gpt-other")
+        server.chat("trip", "three", model="recollect")
+        server.chat("trip", "four")
+        variants = [message.model_variant for message in server.history("trip") if message.role == "assistant"]
         assert variants == ["gpt-test", "gpt-other", "recollect", "gpt-test"]
-        assert [asked["model"] for asked in model.asked] == ["gpt-test", "gpt-other", "gpt-test"]
-        assert [one.model_variant for one in served.history("trip") if one.role == "user"] == [None] * 4
+        assert [asked["model"] for asked in model.bodies] == ["gpt-test", "gpt-other", "gpt-test"]
+        assert [message.model_variant for message in server.history("trip") if message.role == "user"] == [None] * 4
 
 
-# On, read, off
+# Memory on, read, off
 
 
 @pytest.mark.parametrize("built_in", [True, False])
 def test_with_memory_off_not_one_byte_is_stored_and_nothing_is_remembered(built_in: bool, location: str) -> None:
-    with ModelServer(f"{CANARY} answered") as model, made(location, model) as served:
-        served.chat("trip", "I am allergic to peanuts.", model="recollect")
-        before = served.said("trip")
+    with ModelServer(f"{CANARY} answered") as model, make_server(location, model) as server:
+        server.chat("trip", "I am allergic to peanuts.", model="recollect")
+        before = server.dialogue("trip")
         past = [{"role": "user", "content": f"{CANARY} before"}, {"role": "assistant", "content": f"{CANARY} too"}]
-        told = served.chat(
+        reply = server.chat(
             "trip",
             f"{CANARY}: What can I not eat?",
             memory="off",
             history=past,
             model="recollect" if built_in else None,
         )
-        assert told.done["error"] is None
-        assert told.done["message"] is None
-        assert "peanuts" not in told.text
+        assert reply.done["error"] is None
+        assert reply.done["message"] is None
+        assert "peanuts" not in reply.text
         if not built_in:
-            assert told.text == f"{CANARY} answered"
-            sent = [one for one in model.asked[-1]["messages"] if one["role"] != "system"]
+            assert reply.text == f"{CANARY} answered"
+            sent = [message for message in model.bodies[-1]["messages"] if message["role"] != "system"]
             assert sent == [*past, {"role": "user", "content": f"{CANARY}: What can I not eat?"}]
-        assert served.said("trip") == before
-    assert CANARY.encode() not in bytes_of(location)
+        assert server.dialogue("trip") == before
+    assert CANARY.encode() not in read_all_bytes(location)
 
 
 @pytest.mark.parametrize("built_in", [True, False])
 def test_with_memory_read_it_is_used_and_nothing_is_stored(built_in: bool, location: str) -> None:
-    with ModelServer(f"{CANARY} answered") as model, made(location, model) as served:
-        served.chat("trip", "I am allergic to peanuts.", model="recollect")
-        before = served.said("trip")
-        told = served.chat(
+    with ModelServer(f"{CANARY} answered") as model, make_server(location, model) as server:
+        server.chat("trip", "I am allergic to peanuts.", model="recollect")
+        before = server.dialogue("trip")
+        reply = server.chat(
             "trip", f"What am I allergic to, {CANARY}?", memory="read", model="recollect" if built_in else None
         )
-        assert told.done["message"] is None
+        assert reply.done["message"] is None
         if built_in:
-            assert "I am allergic to peanuts." in told.text
+            assert "I am allergic to peanuts." in reply.text
         else:
-            assert any("allergic to peanuts" in one["content"] for one in model.asked[-1]["messages"])
-        assert served.said("trip") == before
-    assert CANARY.encode() not in bytes_of(location)
+            assert any("allergic to peanuts" in message["content"] for message in model.bodies[-1]["messages"])
+        assert server.dialogue("trip") == before
+    assert CANARY.encode() not in read_all_bytes(location)
 
 
 @pytest.mark.parametrize(
@@ -135,20 +135,20 @@ def test_with_memory_read_it_is_used_and_nothing_is_stored(built_in: bool, locat
         "off",
     ],
 )
-def test_the_tokens_that_are_told_are_those_of_the_whole_prompt(memory: str, db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
-        served.chat("trip", "I am allergic to peanuts.")
+def test_the_reported_tokens_are_those_of_the_whole_prompt(memory: str, db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
+        server.chat("trip", "I am allergic to peanuts.")
         past = [{"role": "user", "content": "word " * 500}, {"role": "assistant", "content": "word " * 500}]
-        told = served.chat("trip", "What am I allergic to?", memory=memory, history=past)
-        assert told.sources["context"]["tokens"] == count_tokens_for_messages(model.asked[-1]["messages"])
+        reply = server.chat("trip", "What am I allergic to?", memory=memory, history=past)
+        assert reply.sources["context"]["tokens"] == count_tokens_for_messages(model.bodies[-1]["messages"])
 
 
 def test_there_is_nothing_to_retry_where_nothing_is_stored(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         for memory in ("read", "off"):
-            assert served.chat("trip", retry=True, memory=memory).status == 422
-        assert served.chat("trip", retry=True).status == 404
-        assert served.chat("trip", "  ").status == 422
+            assert server.chat("trip", retry=True, memory=memory).status == 422
+        assert server.chat("trip", retry=True).status == 404
+        assert server.chat("trip", "  ").status == 422
 
 
 # The built-in assistant
@@ -156,234 +156,234 @@ def test_there_is_nothing_to_retry_where_nothing_is_stored(db: str, model: Model
 
 def test_the_built_in_assistant_quotes_with_dates_and_says_that_no_model_is_set(location: str) -> None:
     clock = FakeClock()
-    with made(location, clock=clock) as served:
-        served.chat("trip", "I am allergic to peanuts.")
+    with make_server(location, clock=clock) as server:
+        server.chat("trip", "I am allergic to peanuts.")
         clock.advance(timedelta(days=3))
-        told = served.chat("trip", "What am I allergic to?")
-        assert "1 Jan 2026" in told.text
-        assert "“I am allergic to peanuts.”" in told.text
-        assert "No model is set" in told.text
-        assert told.done["model"] == told.done["message"]["model_variant"] == "recollect"
-        assert told.done["finish_reason"] == "stop"
+        reply = server.chat("trip", "What am I allergic to?")
+        assert "1 Jan 2026" in reply.text
+        assert "“I am allergic to peanuts.”" in reply.text
+        assert "No model is set" in reply.text
+        assert reply.done["model"] == reply.done["message"]["model_variant"] == "recollect"
+        assert reply.done["finish_reason"] == "stop"
 
 
-def test_the_built_in_assistant_quotes_what_was_said_last_while_it_cannot_be_found_by_meaning(location: str) -> None:
-    with made(location) as served:
-        served.chat("trip", "I am allergic to peanuts.")
-        other = served.complete("Which dishes should be avoided?", model="recollect", user="elsewhere").json()
+def test_the_built_in_assistant_quotes_the_newest_messages_while_they_have_no_vectors(location: str) -> None:
+    with make_server(location) as server:
+        server.chat("trip", "I am allergic to peanuts.")
+        other = server.complete("Which dishes should be avoided?", model="recollect", user="elsewhere").json()
         for text in (
-            served.chat("trip", "Which dishes should be avoided?").text,
+            server.chat("trip", "Which dishes should be avoided?").text,
             other["choices"][0]["message"]["content"],
         ):
             assert "still being indexed" in text
             assert "you said: “I am allergic to peanuts.”" in text
             assert "“Which dishes" not in text
-        assert "“I am allergic to peanuts.”" in served.chat("another", "Which dishes should be avoided?").text
-        served.wait(served.memory.drain())
-        assert "still being indexed" not in served.chat("trip", "Which dishes should be avoided?").text
-        assert served.chat("fresh", "Which dishes should be avoided?").text.startswith(
+        assert "“I am allergic to peanuts.”" in server.chat("another", "Which dishes should be avoided?").text
+        server.run(server.memory.drain())
+        assert "still being indexed" not in server.chat("trip", "Which dishes should be avoided?").text
+        assert server.chat("fresh", "Which dishes should be avoided?").text.startswith(
             ("This is", "I remember nothing")
         )
 
 
-def test_answers_of_the_built_in_assistant_are_never_remembered_as_something_that_was_said(location: str) -> None:
-    with made(location, clock=FakeClock()) as served:
+def test_answers_of_the_built_in_assistant_never_become_memory(location: str) -> None:
+    with make_server(location, clock=FakeClock()) as server:
         for number in range(8):
-            served.chat("trip", f"I am allergic to peanuts and to fruit number {number}.")
-        served.complete("What am I allergic to?", model="recollect", user="trip")
-        served.complete("What am I allergic to?", model="recollect", user="trip", stream=True)
-        own = {one.id for one in served.history("trip") if one.role == "assistant"}
+            server.chat("trip", f"I am allergic to peanuts and to fruit number {number}.")
+        server.complete("What am I allergic to?", model="recollect", user="trip")
+        server.complete("What am I allergic to?", model="recollect", user="trip", stream=True)
+        own = {message.id for message in server.history("trip") if message.role == "assistant"}
         assert len(own) == 10
-        served.wait(served.memory.drain())
+        server.run(server.memory.drain())
         for query in ("What am I allergic to?", "No model is set", "This is what I remember", "RECOLLECT_MODEL_URL"):
             for params in ({"q": query, "limit": 50}, {"q": query, "limit": 50, "conversation": "trip"}):
-                hits = served.client.get("/api/v1/recall", params=params).json()["hits"]
+                hits = server.client.get("/api/v1/recall", params=params).json()["hits"]
                 assert not own & {hit["message_id"] for hit in hits}
                 assert "No model is set" not in str([hit["text"] for hit in hits])
-            context = served.client.post("/api/v1/conversations/trip/context", json={"query": query}).json()
+            context = server.client.post("/api/v1/conversations/trip/context", json={"query": query}).json()
             memory = [part for part in context["explain"]["parts"] if part["name"] != "tail"]
             assert not own & {item.get("message_id") for part in memory for item in part["items"]}
-        brief = served.client.post("/api/v1/conversations/trip/compress", json={"force": True}).json()
+        brief = server.client.post("/api/v1/conversations/trip/compress", json={"force": True}).json()
         assert "allergic" in str(brief["ledger"]) + brief["narrative"]
-        told = brief["narrative"] + str(brief["ledger"]) + str(brief["record"])
+        brief_text = brief["narrative"] + str(brief["ledger"]) + str(brief["record"])
         for words in ("No model is set", "This is what I remember", "RECOLLECT_MODEL_URL"):
-            assert words not in told
+            assert words not in brief_text
         assert not own & {source for sources in brief["grounding"].values() for source in sources}
 
 
-# Once
+# Idempotency
 
 
-def test_a_hundred_repeats_at_once_are_one_question_and_one_answer_and_all_hear_the_same(location: str) -> None:
-    """The model says something else each time it is asked, and is asked once."""
+def test_a_hundred_repeats_at_once_store_one_question_and_one_answer_and_all_get_the_same_answer(location: str) -> None:
+    """The model answers differently each time, so a second request to it would show."""
     asked = []
 
     def answer(body: Any) -> str:
         asked.append(body)
         return f"answer {len(asked)}"
 
-    async def ask_often(served: Served) -> list[Told]:
-        async def ask(client: Any) -> Told:
+    async def ask_often(server: RunningServer) -> list[ChatReply]:
+        async def ask(client: Any) -> ChatReply:
             body, headers = {"content": "Only once, please."}, {"Idempotency-Key": "once"}
             reply = await client.post("/api/v1/conversations/trip/chat", json=body, headers=headers)
-            return told(reply)
+            return parse_chat_reply(reply)
 
-        async with served.new_async_client() as client:
+        async with server.new_async_client() as client:
             return await asyncio.gather(*(ask(client) for _ in range(100)))
 
-    with ModelServer(answer) as model, made(location, model, server_streams=1000) as served:
-        heard = asyncio.run(ask_often(served))
-        assert {one.status for one in heard} == {200}
-        assert served.said("trip") == [("user", "Only once, please."), ("assistant", "answer 1")]
-        assert {one.done["message"]["id"] for one in heard} == {served.history("trip")[1].id}
+    with ModelServer(answer) as model, make_server(location, model, server_streams=1000) as server:
+        replies = asyncio.run(ask_often(server))
+        assert {reply.status for reply in replies} == {200}
+        assert server.dialogue("trip") == [("user", "Only once, please."), ("assistant", "answer 1")]
+        assert {reply.done["message"]["id"] for reply in replies} == {server.history("trip")[1].id}
         assert len(asked) == 1
-        assert {one.text for one in heard} == {"answer 1"}
+        assert {reply.text for reply in replies} == {"answer 1"}
 
 
-def test_a_repeat_after_the_answer_hears_it_again_and_another_body_is_a_conflict(location: str) -> None:
-    with ModelServer() as model, made(location, model) as served:
+def test_a_repeat_after_the_answer_gets_it_again_and_another_body_is_a_conflict(location: str) -> None:
+    with ModelServer() as model, make_server(location, model) as server:
         key = {"Idempotency-Key": "once"}
-        first = served.chat("trip", "Only once.", headers=key)
-        again = served.chat("trip", "Only once.", headers=key)
+        first = server.chat("trip", "Only once.", headers=key)
+        again = server.chat("trip", "Only once.", headers=key)
         assert again.text == first.text == ANSWER
         assert again.done["message"] == first.done["message"]
-        assert served.chat("trip", "Something else.", headers=key).status == 409
-        assert served.chat("other", "Only once.", headers=key).status == 409
-        assert len(model.asked) == 1
-        assert len(served.said("trip")) == 2
+        assert server.chat("trip", "Something else.", headers=key).status == 409
+        assert server.chat("other", "Only once.", headers=key).status == 409
+        assert len(model.bodies) == 1
+        assert len(server.dialogue("trip")) == 2
 
 
 def test_a_repeat_is_answered_from_the_log_however_long_ago_it_was(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         key = {"Idempotency-Key": "once"}
-        first = served.chat("trip", "Only once.", headers=key)
+        first = server.chat("trip", "Only once.", headers=key)
         many = [{"role": "user", "content": f"message {number}"} for number in range(120)]
-        served.client.post("/api/v1/conversations/trip/messages", json={"messages": many})
+        server.client.post("/api/v1/conversations/trip/messages", json={"messages": many})
         model.answer = "something else"
-        assert served.chat("trip", "Only once.", headers=key).text == first.text
+        assert server.chat("trip", "Only once.", headers=key).text == first.text
 
 
-def test_a_repeat_of_an_answer_that_broke_off_says_that_it_did(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+def test_a_repeat_of_an_answer_that_broke_off_is_marked_as_incomplete(db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
         key = {"Idempotency-Key": "once"}
         model.then(Trouble.CUT)
-        first = served.chat("trip", "Only once.", headers=key)
+        first = server.chat("trip", "Only once.", headers=key)
         assert first.done["error"] is not None
-        again = served.chat("trip", "Only once.", headers=key)
+        again = server.chat("trip", "Only once.", headers=key)
         assert again.done["finish_reason"] != "stop" or again.text == ANSWER
 
 
-def test_a_retry_with_a_key_is_done_once_too(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
-        served.chat("trip", "A question.")
+def test_a_retry_with_an_idempotency_key_is_done_once_too(db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
+        server.chat("trip", "A question.")
         for _ in range(3):
-            served.chat("trip", retry=True, headers={"Idempotency-Key": "retry"})
-        assert [role for role, _ in served.said("trip")] == ["user", "assistant", "assistant"]
+            server.chat("trip", retry=True, headers={"Idempotency-Key": "retry"})
+        assert [role for role, _ in server.dialogue("trip")] == ["user", "assistant", "assistant"]
 
 
-def test_messages_with_a_key_are_stored_once_however_often_they_come_at_once(location: str) -> None:
-    async def add_often(served: Served) -> list[Any]:
-        async with served.new_async_client() as client:
+def test_messages_with_an_idempotency_key_are_stored_once_however_often_they_come_at_once(location: str) -> None:
+    async def add_often(server: RunningServer) -> list[Any]:
+        async with server.new_async_client() as client:
             body, key = {"role": "user", "content": "Only once."}, {"Idempotency-Key": "once"}
             path = "/api/v1/conversations/trip/messages"
             return await asyncio.gather(*(client.post(path, json=body, headers=key) for _ in range(100)))
 
-    with made(location) as served:
-        replies = asyncio.run(add_often(served))
+    with make_server(location) as server:
+        replies = asyncio.run(add_often(server))
         assert {(reply.status_code, reply.text) for reply in replies} == {(201, replies[0].text)}
-        assert served.said("trip") == [("user", "Only once.")]
+        assert server.dialogue("trip") == [("user", "Only once.")]
 
 
-def test_a_key_that_was_forgotten_and_is_used_again_loses_no_message(db: str) -> None:
+def test_an_idempotency_key_that_is_used_again_after_it_was_deleted_loses_no_message(db: str) -> None:
     clock = FakeClock()
-    with made(db, clock=clock) as served:
+    with make_server(db, clock=clock) as server:
         path, key = "/api/v1/conversations/trip/messages", {"Idempotency-Key": "1"}
-        served.client.post(path, json={"role": "user", "content": "in January"}, headers=key)
+        server.client.post(path, json={"role": "user", "content": "in January"}, headers=key)
         clock.advance(timedelta(days=8))
-        reply = served.client.post(path, json={"role": "user", "content": "a week later"}, headers=key)
-        assert reply.status_code == 409 or ("user", "a week later") in served.said("trip")
+        reply = server.client.post(path, json={"role": "user", "content": "a week later"}, headers=key)
+        assert reply.status_code == 409 or ("user", "a week later") in server.dialogue("trip")
 
 
-# Again
+# Retry
 
 
 def test_a_retry_does_not_show_the_old_answer_to_the_model_and_both_are_kept(location: str) -> None:
-    with ModelServer(f"{CANARY} is the first answer") as model, made(location, model) as served:
-        served.chat("trip", "I am allergic to peanuts.", model="recollect")
-        served.chat("trip", "What can I not eat?")
+    with ModelServer(f"{CANARY} is the first answer") as model, make_server(location, model) as server:
+        server.chat("trip", "I am allergic to peanuts.", model="recollect")
+        server.chat("trip", "What can I not eat?")
         model.answer = "the second answer"
-        told = served.chat("trip", retry=True)
-        assert told.text == "the second answer"
-        assert CANARY not in str(model.asked[-1])
-        assert model.asked[-1]["messages"][-1] == {"role": "user", "content": "What can I not eat?"}
-        answers = [one for one in served.history("trip") if one.role == "assistant"][1:]
-        assert [one.content for one in answers] == [f"{CANARY} is the first answer", "the second answer"]
-        assert len({one.metadata["answers"] for one in answers}) == 1
-        served.chat("trip", "Thank you.")
-        assert "the second answer" in str(model.asked[-1])
+        reply = server.chat("trip", retry=True)
+        assert reply.text == "the second answer"
+        assert CANARY not in str(model.bodies[-1])
+        assert model.bodies[-1]["messages"][-1] == {"role": "user", "content": "What can I not eat?"}
+        answers = [message for message in server.history("trip") if message.role == "assistant"][1:]
+        assert [message.content for message in answers] == [f"{CANARY} is the first answer", "the second answer"]
+        assert len({message.metadata["answers"] for message in answers}) == 1
+        server.chat("trip", "Thank you.")
+        assert "the second answer" in str(model.bodies[-1])
 
 
-def test_a_retry_keeps_the_old_answer_out_of_what_is_recalled_from_elsewhere(db: str, model: ModelServer) -> None:
-    """Long after, when the tail does not reach it."""
-    with made(db, model) as served:
+def test_a_retry_does_not_recall_the_old_answer(db: str, model: ModelServer) -> None:
+    """The old answer is older than the tail reaches."""
+    with make_server(db, model) as server:
         for number in range(30):
-            served.chat("trip", f"Fact {number}: the hotel of day {number} is called House {number}.")
+            server.chat("trip", f"Fact {number}: the hotel of day {number} is called House {number}.")
         model.answer = f"the hotel is called {CANARY}"
-        served.chat("trip", "What is the hotel of day 3 called?")
-        served.wait(served.memory.drain())
+        server.chat("trip", "What is the hotel of day 3 called?")
+        server.run(server.memory.drain())
         model.answer = "House 3"
-        served.chat("trip", retry=True)
-        assert CANARY not in str(model.asked[-1])
+        server.chat("trip", retry=True)
+        assert CANARY not in str(model.bodies[-1])
 
 
 # Limits
 
 
-def test_no_more_answers_are_written_at_once_for_a_person_than_are_allowed(db: str, model: ModelServer) -> None:
-    with made(db, model, server_streams=1) as served:
+def test_a_person_has_at_most_as_many_answers_at_once_as_are_allowed(db: str, model: ModelServer) -> None:
+    with make_server(db, model, server_streams=1) as server:
         model.then(Trouble.WAIT)
         path = "/api/v1/conversations/trip/chat"
-        with served.client.stream("POST", path, json={"content": "one"}) as reply:
-            assert model.is_waiting.wait(10)
-            refused = served.new_client().post(path, json={"content": "two"})
+        with server.client.stream("POST", path, json={"content": "one"}) as reply:
+            assert model.is_waiting.wait(60)
+            refused = server.new_client().post(path, json={"content": "two"})
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
             assert int(refused.headers["retry-after"]) >= 1
-            model.go_on()
+            model.resume()
             reply.read()
-        assert served.chat("trip", "three").text == ANSWER
-        assert ("user", "two") not in served.said("trip")
+        assert server.chat("trip", "three").text == ANSWER
+        assert ("user", "two") not in server.dialogue("trip")
 
 
-def test_streams_of_the_openai_api_count_as_well(db: str, model: ModelServer) -> None:
-    with made(db, model, server_streams=1) as served:
+def test_streams_of_the_openai_api_count_towards_the_limit(db: str, model: ModelServer) -> None:
+    with make_server(db, model, server_streams=1) as server:
         model.then(Trouble.WAIT)
         body = {"messages": [{"role": "user", "content": "one"}], "stream": True}
-        with served.client.stream("POST", "/v1/chat/completions", json=body) as reply:
-            assert model.is_waiting.wait(10)
-            refused = served.complete("two", stream=True, client=served.new_client())
-            model.go_on()
+        with server.client.stream("POST", "/v1/chat/completions", json=body) as reply:
+            assert model.is_waiting.wait(60)
+            refused = server.complete("two", stream=True, client=server.new_client())
+            model.resume()
             reply.read()
         assert refused.status_code == 429
 
 
-def test_whole_answers_count_as_well_and_no_longer_than_they_take(db: str, model: ModelServer) -> None:
-    with made(db, model, server_streams=1) as served, ThreadPoolExecutor(1) as pool:
+def test_whole_answers_count_towards_the_limit_while_they_are_written(db: str, model: ModelServer) -> None:
+    with make_server(db, model, server_streams=1) as server, ThreadPoolExecutor(1) as pool:
         model.then(Trouble.WAIT)
-        first = pool.submit(served.complete, "one", client=served.new_client())
-        assert model.is_waiting.wait(10)
-        refused = [served.complete("two", stream=stream).status_code for stream in (False, True)]
-        refused.append(served.chat("trip", "three").status)
-        model.go_on()
+        first = pool.submit(server.complete, "one", client=server.new_client())
+        assert model.is_waiting.wait(60)
+        refused = [server.complete("two", stream=stream).status_code for stream in (False, True)]
+        refused.append(server.chat("trip", "three").status)
+        model.resume()
         assert first.result(20).status_code == 200
         assert refused == [429, 429, 429]
         for stream in (False, True, False):
-            assert served.complete("four", stream=stream).status_code == 200
+            assert server.complete("four", stream=stream).status_code == 200
         model.then(Reply(400, b'{"error": {"message": "no"}}'))
-        assert served.complete("five", stream=True).status_code == 400
-        assert served.chat("trip", "six").text == ANSWER
+        assert server.complete("five", stream=True).status_code == 400
+        assert server.chat("trip", "six").text == ANSWER
 
 
-def test_memory_that_cannot_be_read_does_not_keep_a_chat_from_its_answer(
+def test_a_chat_is_answered_also_if_memory_cannot_be_read(
     db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from recollect.memory import AsyncMemory
@@ -391,44 +391,46 @@ def test_memory_that_cannot_be_read_does_not_keep_a_chat_from_its_answer(
     async def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("the index is gone")
 
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         monkeypatch.setattr(AsyncMemory, "context", fail)
-        told = served.chat("trip", "Are you there?", system_prompt="Be brief.")
-        assert told.text == ANSWER
-        assert told.sources["context"]["degraded"] == ["memory"]
-        roles = [one["role"] for one in model.asked[-1]["messages"]]
+        reply = server.chat("trip", "Are you there?", system_prompt="Be brief.")
+        assert reply.text == ANSWER
+        assert reply.sources["context"]["degraded"] == ["memory"]
+        roles = [message["role"] for message in model.bodies[-1]["messages"]]
         assert roles == ["system", "user"]
-        assert served.said("trip") == [("user", "Are you there?"), ("assistant", ANSWER)]
+        assert server.dialogue("trip") == [("user", "Are you there?"), ("assistant", ANSWER)]
 
 
-def test_a_prompt_too_big_for_its_budget_is_told_and_the_question_kept(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
-        told = served.chat("trip", "Are you there?", system_prompt="word " * 1000, budget=300)
-        assert told.done["error"]["code"] == "budget_too_small"
-        assert served.said("trip") == [("user", "Are you there?")]
-        assert model.asked == []
+def test_a_system_prompt_too_big_for_the_budget_is_an_error_and_the_question_is_stored(
+    db: str, model: ModelServer
+) -> None:
+    with make_server(db, model) as server:
+        reply = server.chat("trip", "Are you there?", system_prompt="word " * 1000, budget=300)
+        assert reply.done["error"]["code"] == "budget_too_small"
+        assert server.dialogue("trip") == [("user", "Are you there?")]
+        assert model.bodies == []
 
 
-def test_two_people_with_conversations_of_one_name_hear_only_their_own(location: str) -> None:
-    with ModelServer() as model, made(location, model) as served:
-        sara = served.new_client(served.key("sara"))
-        omar = served.new_client(served.key("omar"))
-        served.chat("trip", f"{CANARY} is my secret.", client=sara)
+def test_two_people_with_conversations_of_the_same_name_get_only_their_own(location: str) -> None:
+    with ModelServer() as model, make_server(location, model) as server:
+        sara = server.new_client(server.new_key("sara"))
+        omar = server.new_client(server.new_key("omar"))
+        server.chat("trip", f"{CANARY} is my secret.", client=sara)
         model.then(Trouble.WAIT)
         stopped: list[Any] = []
         with sara.stream("POST", "/api/v1/conversations/trip/chat", json={"content": "Go on."}) as reply:
-            assert model.is_waiting.wait(10)
+            assert model.is_waiting.wait(60)
             stopped.append(omar.post("/api/v1/conversations/trip/chat/stop").json())
-            model.go_on()
+            model.resume()
             assert "stopped" in reply.read().decode()
         assert stopped == [{"stopped": 0}]
-        assert served.history("trip", "sara")[-1].content == ANSWER
-        told = served.chat("trip", "What is my secret?", client=omar)
-        assert CANARY not in told.reply.text
-        assert CANARY not in str(model.asked[-1])
+        assert server.history("trip", "sara")[-1].content == ANSWER
+        omars = server.chat("trip", "What is my secret?", client=omar)
+        assert CANARY not in omars.reply.text
+        assert CANARY not in str(model.bodies[-1])
 
 
-def test_a_failure_of_the_store_after_the_answer_is_told_with_the_answer(
+def test_an_answer_that_cannot_be_stored_is_sent_and_followed_by_the_error(
     db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from recollect.core.errors import StoreUnavailable
@@ -441,12 +443,12 @@ def test_a_failure_of_the_store_after_the_answer_is_told_with_the_answer(
             raise StoreUnavailable("disk_full", "The disk is full.")
         return submit(self, conversation, messages)
 
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         monkeypatch.setattr(AsyncMemory, "submit", fail)
-        told = served.chat("trip", "Are you there?")
-        assert told.text == ANSWER
-        assert told.done["error"]["code"] == "disk_full"
-        assert told.done["message"] is None
+        reply = server.chat("trip", "Are you there?")
+        assert reply.text == ANSWER
+        assert reply.done["error"]["code"] == "disk_full"
+        assert reply.done["message"] is None
 
 
 def test_a_question_that_cannot_be_stored_is_refused_and_the_model_not_asked(
@@ -458,29 +460,28 @@ def test_a_question_that_cannot_be_stored_is_refused_and_the_model_not_asked(
     def fail(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("disk_full", "The disk is full.")
 
-    with made(db, model) as served:
+    with make_server(db, model) as server:
         monkeypatch.setattr(AsyncMemory, "submit", fail)
-        told = served.chat("trip", "Are you there?")
-        assert (told.status, told.reply.json()["code"]) == (503, "disk_full")
-        assert model.asked == []
+        reply = server.chat("trip", "Are you there?")
+        assert (reply.status, reply.reply.json()["code"]) == (503, "disk_full")
+        assert model.bodies == []
 
 
-def test_an_erase_leaves_nothing_of_what_the_server_keeps_beside_the_log(location: str) -> None:
-    """Names of conversations that were stopped, and keys of requests."""
-    with made(location) as served:
+def test_an_erase_also_deletes_stop_marks_and_idempotency_keys(location: str) -> None:
+    with make_server(location) as server:
         for name in (f"{CANARY}one", f"{CANARY}two"):
-            served.chat(name, "hello")
-            served.client.post(f"/api/v1/conversations/{name}/chat/stop")
-        served.chat("plain", "hello", headers={"Idempotency-Key": f"{CANARY}-key"})
-        receipt = served.client.delete(f"/api/v1/conversations/{CANARY}one")
+            server.chat(name, "hello")
+            server.client.post(f"/api/v1/conversations/{name}/chat/stop")
+        server.chat("plain", "hello", headers={"Idempotency-Key": f"{CANARY}-key"})
+        receipt = server.client.delete(f"/api/v1/conversations/{CANARY}one")
         assert receipt.status_code == 200
-        assert f"{CANARY}one".encode() not in bytes_of(location)
-        assert served.client.delete("/api/v1/memory", params={"confirm": "everything"}).status_code == 200
-    assert CANARY.encode() not in bytes_of(location)
+        assert f"{CANARY}one".encode() not in read_all_bytes(location)
+        assert server.client.delete("/api/v1/memory", params={"confirm": "everything"}).status_code == 200
+    assert CANARY.encode() not in read_all_bytes(location)
 
 
-def test_the_limit_of_the_model_is_told_with_when_to_come_again(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
+def test_a_rate_limit_of_the_model_is_reported_as_retryable(db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
         model.then(Reply(429, headers={"Retry-After": "7"}))
-        error = served.chat("trip", "Are you there?").done["error"]
+        error = server.chat("trip", "Are you there?").done["error"]
         assert (error["code"], error["retryable"]) == ("provider_rate_limited", True)

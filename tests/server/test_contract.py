@@ -22,23 +22,23 @@ import uvicorn
 from recollect import AsyncMemory, Settings
 from recollect.admin.access import Access
 from recollect.core.models import Principal
-from recollect.server.app import Options, make_app
+from recollect.server.app import ServerOptions, make_app
 from recollect.testing import FakeEmbedder
 
 ROUNDS = 6
 SEED = 20261117
-# Without the search for cases that fare better, which takes half of the time; the long lane has it.
-PLAIN = "import hypothesis\n\nhypothesis.target = lambda *observed, **named: None\n"
+# Switches off Hypothesis' targeted search, which takes half of the time. The long lane uses it.
+NO_TARGETED_SEARCH = "import hypothesis\n\nhypothesis.target = lambda *observed, **named: None\n"
 
 
 @pytest.fixture
 def keys_and_url(tmp_path: Path) -> Iterator[tuple[list[str], str]]:
-    """A server with keys of three operators, on a file that no disk slows down."""
+    """Yield the keys of three operators and the URL of a server, on a database in memory if possible."""
     folder = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else tmp_path  # noqa: S108 - a disk of memory
     db = folder / f"contract-{os.getpid()}.db"
     tokens = asyncio.run(_prepare(str(db)))
     memory = AsyncMemory(db, embedder=FakeEmbedder(64), settings=Settings(server_rate_per_minute=0), worker=False)
-    config = uvicorn.Config(make_app(Options(), memory=memory), log_config=None, access_log=False)
+    config = uvicorn.Config(make_app(ServerOptions(), memory=memory), log_config=None, access_log=False)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
@@ -48,22 +48,24 @@ def keys_and_url(tmp_path: Path) -> Iterator[tuple[list[str], str]]:
         assert client.get(f"{url}/healthz").status_code == 200
     yield tokens, url
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     for file in folder.glob(f"{db.name}*"):
         file.unlink()
 
 
 async def _prepare(db: str) -> list[str]:
-    """Keys, each of another person: trials that run side by side must not meet. And for each a conversation with
-    topics: no worker makes any while the server is tried."""
+    """Create a key for each of three people, so that parallel trials do not meet, and return the tokens.
+
+    Each person gets a conversation with topics, because no worker makes any during the trials.
+    """
     async with AsyncMemory(db, embedder=FakeEmbedder(64), worker=False) as memory:
-        access = Access(memory.store, memory.clock)
+        access = Access(memory)
         tokens = []
         for person in ("sara", "omar", "lena"):
             own = memory.of(Principal(person))
             for n in range(6):
-                said = f"Tell me of tea number {n}." if n % 2 else f"The train to Bern leaves at {n}."
-                await own.add("trip", "user", said)
+                text = f"Tell me of tea number {n}." if n % 2 else f"The train to Bern leaves at {n}."
+                await own.add("trip", "user", text)
             tokens.append((await access.create_key(person, scopes=("read", "write", "admin"))).token or "")
         await memory.drain()
         return tokens
@@ -74,7 +76,7 @@ async def _prepare(db: str) -> list[str]:
 def test_the_server_keeps_its_contract_whatever_it_is_sent(
     keys_and_url: tuple[list[str], str], tmp_path: Path, full_count: bool
 ) -> None:
-    (tokens, url), wanted = keys_and_url, 200 if full_count else 100
+    (tokens, url), min_cases = keys_and_url, 200 if full_count else 100
     described = httpx.get(f"{url}/api/v1/openapi.json", headers={"Authorization": f"Bearer {tokens[0]}"}).json()[
         "paths"
     ]
@@ -84,45 +86,47 @@ def test_the_server_keeps_its_contract_whatever_it_is_sent(
         for method, operation in item.items()
         if _varies(operation)
     ]
-    trials = Trials(url, tokens, wanted, tmp_path, full_count=full_count)
+    trials = Trials(url, tokens, min_cases, tmp_path, full_count=full_count)
     cases = trials.run([("examples,coverage,stateful", ()), ("fuzzing", varied[::2]), ("fuzzing", varied[1::2])])
-    for _ in range(ROUNDS):  # of what needs more luck to be generated
-        few = [name for name in varied if cases[name] < wanted]
+    for _ in range(ROUNDS):  # for operations whose cases are rarely generated
+        few = [name for name in varied if cases[name] < min_cases]
         if not few:
             return
         cases += trials.run([("fuzzing", few[::2]), ("fuzzing", few[1::2])])
-    few = [name for name in varied if cases[name] < wanted]
-    assert not few, f"fewer than {wanted} cases: { {name: cases[name] for name in few} }"
+    few = [name for name in varied if cases[name] < min_cases]
+    assert not few, f"fewer than {min_cases} cases: { {name: cases[name] for name in few} }"
 
 
 class Trials:
-    """Runs of Schemathesis, each in a process of its own: its threads meet a fault of Python 3.11, whose parser
-    takes the depth of another thread's recursion for its own."""
+    """Runs Schemathesis in processes. Its own threads would meet a bug of Python 3.11.
 
-    def __init__(self, url: str, tokens: Sequence[str], wanted: int, folder: Path, *, full_count: bool) -> None:
-        self._url, self._tokens, self._wanted, self._folder = url, tokens, wanted, folder
+    The parser there counts the recursion depth of other threads as its own.
+    """
+
+    def __init__(self, url: str, tokens: Sequence[str], cases: int, folder: Path, *, full_count: bool) -> None:
+        self._url, self._tokens, self._cases, self._folder = url, tokens, cases, folder
         self._full_count = full_count
         self._seeds = count(SEED)
 
     def run(self, parts: Sequence[tuple[str, Sequence[str]]]) -> Counter[str]:
-        """How many cases of each operation were tried; all of them went well. Each part has phases and operations."""
+        """Run the parts at once, and return how many cases each operation had. A part has phases and operations."""
         tried = [part for part in parts if part[1] or "stateful" in part[0]]
         with ThreadPoolExecutor() as pool:
-            found = pool.map(self._tried, tried, self._tokens, [next(self._seeds) for _ in tried])
+            found = pool.map(self._run_part, tried, self._tokens, [next(self._seeds) for _ in tried])
             return sum(found, Counter[str]())
 
-    def _tried(self, part: tuple[str, Sequence[str]], token: str, seed: int) -> Counter[str]:
+    def _run_part(self, part: tuple[str, Sequence[str]], token: str, seed: int) -> Counter[str]:
         (phases, names), folder = part, self._folder / str(seed)
         folder.mkdir()
-        (folder / "hooks.py").write_text("" if self._full_count else PLAIN)
+        (folder / "hooks.py").write_text("" if self._full_count else NO_TARGETED_SEARCH)
         (folder / "schemathesis.toml").write_text(
             'hooks = "hooks.py"\n[generation]\nwith-security-parameters = false\n'
         )
         only = [word for name in names for word in ("--include-name", name)]
-        seeded = () if self._full_count else ("--seed", str(seed))  # the long lane looks for what nobody thought of
+        seeded = () if self._full_count else ("--seed", str(seed))  # the long lane tries other cases each time
         command = [
             sys.executable, "-m", "schemathesis.cli", "run", f"{self._url}/api/v1/openapi.json", "--checks", "all",
-            "--phases", phases, "--max-examples", str(self._wanted), "--header", f"Authorization: Bearer {token}",
+            "--phases", phases, "--max-examples", str(self._cases), "--header", f"Authorization: Bearer {token}",
             *only, *seeded, "--continue-on-failure", "--report", "ndjson", "--report-dir", str(folder / "report"),
             "--no-color", "--workers", "1",
         ]  # fmt: skip
@@ -132,7 +136,7 @@ class Trials:
 
 
 def _varies(operation: dict[str, object]) -> bool:
-    """Whether there is anything to vary: an operation without parameters is one case."""
+    """Return whether an operation has parameters or a body; without them it has one case only."""
     return bool(operation.get("parameters") or operation.get("requestBody"))
 
 

@@ -16,75 +16,75 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from recollect.core.models import Context
 from recollect.server import request
-from recollect.server.telemetry import JsonLines
-from support.serving import Served, bytes_of, made
+from recollect.server.telemetry import JsonLogFormatter
+from support.serving import RunningServer, make_server, read_all_bytes
 from support.upstream import ANSWER, ModelServer
 
 CANARY = "zephyrine"
 
 
 @pytest.fixture
-def served(location: str) -> Iterator[Served]:
-    with made(location, worker=True) as running:
+def server(location: str) -> Iterator[RunningServer]:
+    with make_server(location, worker=True) as running:
         yield running
 
 
-def add(served: Served, conversation: str, *texts: str) -> Any:
-    said = [{"role": "user", "content": text, "id": f"m{place}"} for place, text in enumerate(texts, 1)]
-    return served.client.post(f"/api/v1/conversations/{conversation}/messages", json={"messages": said})
+def add(server: RunningServer, conversation: str, *texts: str) -> Any:
+    messages = [{"role": "user", "content": text, "id": f"m{index}"} for index, text in enumerate(texts, 1)]
+    return server.client.post(f"/api/v1/conversations/{conversation}/messages", json={"messages": messages})
 
 
-def test_messages_come_in_pages_from_the_newest_back_to_the_first(served: Served) -> None:
-    assert add(served, "trip", *(f"message {n}" for n in range(1, 8))).status_code == 201
-    assert add(served, "trip", *(f"message {n}" for n in range(1, 8))).status_code == 200  # all were known
+def test_messages_come_in_pages_from_the_newest_back_to_the_first(server: RunningServer) -> None:
+    assert add(server, "trip", *(f"message {n}" for n in range(1, 8))).status_code == 201
+    assert add(server, "trip", *(f"message {n}" for n in range(1, 8))).status_code == 200  # all were known
     seen: list[int] = []
     before = None
     while True:
         asked = {"limit": 3} | ({} if before is None else {"before": before})
-        page = served.client.get("/api/v1/conversations/trip/messages", params=asked).json()
+        page = server.client.get("/api/v1/conversations/trip/messages", params=asked).json()
         seen = [message["seq"] for message in page["messages"]] + seen
         before = page["next"]
         if before is None:
             break
     assert seen == [1, 2, 3, 4, 5, 6, 7]
-    assert served.client.get("/api/v1/conversations/nobody/messages").status_code == 404
+    assert server.client.get("/api/v1/conversations/nobody/messages").status_code == 404
 
 
-def test_conversations_come_in_pages(served: Served) -> None:
+def test_conversations_come_in_pages(server: RunningServer) -> None:
     for n in range(5):
-        add(served, f"talk-{n}", "hello")
-    first = served.client.get("/api/v1/conversations", params={"limit": 3}).json()
-    second = served.client.get("/api/v1/conversations", params={"limit": 3, "offset": first["next"]}).json()
-    names = [one["name"] for page in (first, second) for one in page["conversations"]]
+        add(server, f"talk-{n}", "hello")
+    first = server.client.get("/api/v1/conversations", params={"limit": 3}).json()
+    second = server.client.get("/api/v1/conversations", params={"limit": 3, "offset": first["next"]}).json()
+    names = [listed["name"] for page in (first, second) for listed in page["conversations"]]
     assert sorted(names) == [f"talk-{n}" for n in range(5)]
     assert second["next"] is None
 
 
-def test_who_has_the_newest_already_is_told_so_and_no_more(served: Served) -> None:
-    add(served, "trip", "hello")
+def test_a_caller_with_the_current_etag_gets_an_empty_304(server: RunningServer) -> None:
+    add(server, "trip", "hello")
     path = "/api/v1/conversations/trip/messages"
-    tag = served.client.get(path).headers["etag"]
-    again = served.client.get(path, headers={"If-None-Match": f'"other", W/{tag}'})
+    tag = server.client.get(path).headers["etag"]
+    again = server.client.get(path, headers={"If-None-Match": f'"other", W/{tag}'})
     assert (again.status_code, again.content) == (304, b"")
-    served.client.post(path, json={"role": "user", "content": "more"})
-    assert served.client.get(path, headers={"If-None-Match": tag}).status_code == 200
+    server.client.post(path, json={"role": "user", "content": "more"})
+    assert server.client.get(path, headers={"If-None-Match": tag}).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["a/b", "a%2Fb", "تقرير", "with space", "?q=1", "#1", "a\\b", "😀"])
-def test_a_conversation_may_have_any_name(name: str, served: Served) -> None:
+def test_a_conversation_may_have_any_name(name: str, server: RunningServer) -> None:
     from urllib.parse import quote
 
     path = f"/api/v1/conversations/{quote(name, safe='')}"
-    assert served.client.post(f"{path}/messages", json={"role": "user", "content": "hello"}).status_code == 201
-    assert served.said(name) == [("user", "hello")]
-    assert served.client.get(path).json()["name"] == name
-    assert served.client.delete(path).json()["counts"]["messages"] == 1
+    assert server.client.post(f"{path}/messages", json={"role": "user", "content": "hello"}).status_code == 201
+    assert server.dialogue(name) == [("user", "hello")]
+    assert server.client.get(path).json()["name"] == name
+    assert server.client.delete(path).json()["counts"]["messages"] == 1
 
 
-def test_settings_are_ones_own_or_everybodys_and_some_are_the_operators(location: str) -> None:
-    with made(location) as served:
-        sara, omar = (served.new_client(served.key(name)) for name in ("sara", "omar"))
-        operator = served.new_client(served.key("root", scopes=("read", "write", "admin")))
+def test_settings_are_personal_or_everybodys_and_some_only_the_operator_changes(location: str) -> None:
+    with make_server(location) as server:
+        sara, omar = (server.new_client(server.new_key(name)) for name in ("sara", "omar"))
+        operator = server.new_client(server.new_key("root", scopes=("read", "write", "admin")))
         path = "/api/v1/memory/settings"
         mine = sara.patch(path, json={"changes": {"rag_token_budget": 700}}).json()
         assert (mine["settings"]["rag_token_budget"], mine["origins"]["rag_token_budget"]) == (700, "stored")
@@ -93,7 +93,7 @@ def test_settings_are_ones_own_or_everybodys_and_some_are_the_operators(location
             assert (refused.status_code, refused.json()["code"]) == (403, "scope_needed")
         body = {"changes": {"rag_token_budget": 400, "memory_k_raw_turns": 2}, "everybody": True}
         assert operator.patch(path, json=body).status_code == 200
-        served.wait(served.memory.of(served.memory.principal.__class__("omar"))._current.refresh())
+        server.run(server.memory.of(server.memory.principal.__class__("omar"))._current.refresh())
         found = omar.get(path).json()
         assert (found["settings"]["rag_token_budget"], found["origins"]["rag_token_budget"]) == (400, "operator")
         assert sara.get(path).json()["settings"]["rag_token_budget"] == 700
@@ -106,9 +106,11 @@ def test_settings_are_ones_own_or_everybodys_and_some_are_the_operators(location
 
 
 def everything(client: httpx.Client) -> str:
-    """What a person can be shown, by every way there is to read."""
-    said = client.post("/api/v1/conversations/trip/context", json={"query": f"what about {CANARY[:4]} and languages?"})
-    shown = [said.text]
+    """Return the answers of all routes that read or use what the person has stored."""
+    context = client.post(
+        "/api/v1/conversations/trip/context", json={"query": f"what about {CANARY[:4]} and languages?"}
+    )
+    shown = [context.text]
     for path in (
         "/api/v1/memory/profile", "/api/v1/memory/consent", "/api/v1/memory/audit", "/api/v1/memory/metrics",
         "/api/v1/memory/export", "/api/v1/memory/debug/stats", "/api/v1/memory/settings", "/api/v1/conversations",
@@ -124,96 +126,96 @@ def everything(client: httpx.Client) -> str:
     return "\n".join(shown)
 
 
-def test_without_consent_the_profile_is_in_no_answer_log_figure_or_prompt(
+def test_without_consent_the_profile_is_in_no_answer_log_metric_or_prompt(
     location: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with ModelServer() as model, made(location, model, worker=True) as served:
-        add(served, "trip", "hello there")
-        told = {"preferences": {"languages": [CANARY]}, "notes": f"{CANARY} is what I wrote."}
-        stored = served.client.put("/api/v1/memory/profile", json=told)
+    with ModelServer() as model, make_server(location, model, worker=True) as server:
+        add(server, "trip", "hello there")
+        profile = {"preferences": {"languages": [CANARY]}, "notes": f"{CANARY} is what I wrote."}
+        stored = server.client.put("/api/v1/memory/profile", json=profile)
         assert (stored.status_code, stored.json()["stored"], stored.json()["consent"]) == (200, True, False)
-        shown = stored.text + everything(served.client)
+        shown = stored.text + everything(server.client)
         assert CANARY not in shown
-        assert CANARY not in json.dumps(model.asked)
-        served.client.put("/api/v1/memory/consent", json={"consent": True})
-        assert CANARY in served.client.get("/api/v1/memory/profile").text
-        assert CANARY in everything(served.client)
-        assert CANARY in json.dumps(model.asked)  # so the canary could be seen
-        asked = len(model.asked)
-        receipt = served.client.delete("/api/v1/memory/consent").json()
+        assert CANARY not in json.dumps(model.bodies)
+        server.client.put("/api/v1/memory/consent", json={"consent": True})
+        assert CANARY in server.client.get("/api/v1/memory/profile").text
+        assert CANARY in everything(server.client)
+        assert CANARY in json.dumps(model.bodies)  # so the canary could be seen
+        asked = len(model.bodies)
+        receipt = server.client.delete("/api/v1/memory/consent").json()
         assert receipt["counts"]["profiles"] == 1
-        assert CANARY not in everything(served.client)
-        assert CANARY not in json.dumps(model.asked[asked:])
-        uses = [one["action"] for one in served.client.get("/api/v1/memory/audit").json()["entries"]]
+        assert CANARY not in everything(server.client)
+        assert CANARY not in json.dumps(model.bodies[asked:])
+        uses = [entry["action"] for entry in server.client.get("/api/v1/memory/audit").json()["entries"]]
         assert {"profile_changed", "consent_granted", "profile_used", "consent_revoked"} <= set(uses)
-        assert CANARY not in "\n".join(JsonLines().format(record) for record in caplog.records)
-    assert CANARY.encode() not in bytes_of(location)
+        assert CANARY not in "\n".join(JsonLogFormatter().format(record) for record in caplog.records)
+    assert CANARY.encode() not in read_all_bytes(location)
 
 
-# What operators see
+# Diagnostics and operation
 
 
-def test_document_es_fields_are_there(served: Served) -> None:
-    add(served, "trip", "The function computeTotal() adds tax.", "I like tea.")
-    served.wait(served.memory.drain())
-    found = served.client.get("/api/v1/memory/debug/retrieval", params={"q": "computeTotal", "conversationId": "trip"})
-    told = found.json()
-    assert told["query"] == "computeTotal"
-    assert "computeTotal" in told["results"][0]["content"]
-    assert {"content", "score", "source", "type"} <= told["results"][0].keys()
-    assert {"totalMs", "denseMs", "ftsMs", "rerankMs"} <= told["metrics"].keys()
-    assert told["flags"] == {"hybrid": True, "chunking": True, "tokenBudget": 1000}
-    stats = served.client.get("/api/v1/memory/debug/stats").json()
+def test_the_debug_routes_have_their_documented_fields(server: RunningServer) -> None:
+    add(server, "trip", "The function computeTotal() adds tax.", "I like tea.")
+    server.run(server.memory.drain())
+    found = server.client.get("/api/v1/memory/debug/retrieval", params={"q": "computeTotal", "conversationId": "trip"})
+    retrieval = found.json()
+    assert retrieval["query"] == "computeTotal"
+    assert "computeTotal" in retrieval["results"][0]["content"]
+    assert {"content", "score", "source", "type"} <= retrieval["results"][0].keys()
+    assert {"totalMs", "denseMs", "ftsMs", "rerankMs"} <= retrieval["metrics"].keys()
+    assert retrieval["flags"] == {"hybrid": True, "chunking": True, "tokenBudget": 1000}
+    stats = server.client.get("/api/v1/memory/debug/stats").json()
     assert (stats["totalMessages"], stats["totalConversations"], stats["profileConsent"]) == (2, 1, False)
     assert stats["totalChunks"] == 2
     assert stats["indexSizes"].keys() == {"messages", "embeddings", "fts"}
-    metrics = served.client.get("/api/v1/memory/metrics").json()
+    metrics = server.client.get("/api/v1/memory/metrics").json()
     assert metrics["queries"] == 1
     assert metrics["ms"]["total"].keys() == {"p50", "p95", "p99"}
 
 
-def test_an_export_can_be_imported_and_everything_can_be_erased(served: Served, tmp_path: Any) -> None:
-    add(served, "trip", "hello", "there")
-    exported = served.client.get("/api/v1/memory/export")
+def test_an_export_can_be_imported_and_everything_can_be_erased(server: RunningServer, tmp_path: Any) -> None:
+    add(server, "trip", "hello", "there")
+    exported = server.client.get("/api/v1/memory/export")
     assert exported.headers["content-type"].startswith("application/x-ndjson")
     file = tmp_path / "mine.ndjson"
     file.write_bytes(exported.content)
-    assert served.client.delete("/api/v1/memory").status_code == 422  # not without saying so
-    receipt = served.client.delete("/api/v1/memory", params={"confirm": "everything"}).json()
+    assert server.client.delete("/api/v1/memory").status_code == 422  # not without saying so
+    receipt = server.client.delete("/api/v1/memory", params={"confirm": "everything"}).json()
     assert receipt["counts"]["messages"] == 2
-    assert served.wait(served.memory.import_file(file)).added == 2
+    assert server.run(server.memory.import_file(file)).added == 2
 
 
-def test_figures_tell_routes_and_outcomes_and_nothing_that_was_said(db: str, model: ModelServer) -> None:
-    with made(db, model) as served:
-        served.chat(CANARY, f"{CANARY} said this")
-        served.client.get("/api/v1/recall", params={"q": CANARY})
-        text = served.client.get("/metrics").text
+def test_metrics_have_routes_and_outcomes_and_no_content(db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
+        server.chat(CANARY, f"{CANARY} said this")
+        server.client.get("/api/v1/recall", params={"q": CANARY})
+        text = server.client.get("/metrics").text
     assert 'recollect_requests_total{method="GET",route="/api/v1/recall",status="200"} 1.0' in text
     assert 'recollect_answers_total{model="model",outcome="ok"} 1.0' in text
     assert "recollect_context_seconds_count 1.0" in text
     assert CANARY not in text
 
 
-def test_spans_name_the_route_and_the_model_and_nothing_that_was_said(db: str, model: ModelServer) -> None:
+def test_spans_have_the_route_and_the_model_and_no_content(db: str, model: ModelServer) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    with made(db, model) as served:
-        assert served.chat("trip", f"{CANARY} said this").text == ANSWER
-        served.client.get("/api/v1/recall", params={"q": CANARY})
+    with make_server(db, model) as server:
+        assert server.chat("trip", f"{CANARY} said this").text == ANSWER
+        server.client.get("/api/v1/recall", params={"q": CANARY})
     spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
     assert spans["GET /api/v1/recall"]["http.response.status_code"] == 200
     assert spans["chat gpt-test"]["gen_ai.request.model"] == "gpt-test"
     assert CANARY not in str(spans)
 
 
-def test_a_context_is_written_as_other_answers_are() -> None:
-    said = {"role": "user", "content": "naïve “quotes” \u2028 العربية 🦊 \x00 \\"}
+def test_a_context_is_encoded_like_all_other_answers() -> None:
+    message = {"role": "user", "content": "naïve “quotes” \u2028 العربية 🦊 \x00 \\"}
     explain = {"budget": 3000, "parts": [{"name": "recall", "score": 0.1234, "none": None}], "topic": {"id": "1"}}
-    for text in ("plain", "half \ud83d of one", said["content"]):
-        context = Context((said, said | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
-        assert request.encoded(context) == request._ENCODER.encode(context).encode("utf-8", "replace")
-        assert json.loads(request.encoded(context))["tokens"] == 12
+    for text in ("plain", "half \ud83d of one", message["content"]):
+        context = Context((message, message | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
+        assert request.encode_json(context) == request._ENCODER.encode(context).encode("utf-8", "replace")
+        assert json.loads(request.encode_json(context))["tokens"] == 12

@@ -1,4 +1,4 @@
-"""The server connects to nothing that people name, and nothing secret is told to logs, figures or strangers."""
+"""The server connects to nothing that people name, and no secret reaches logs, metrics or other people."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 
 from recollect.memory import AsyncMemory
-from recollect.server.telemetry import JsonLines, Plain
+from recollect.server.telemetry import JsonLogFormatter, PlainLogFormatter
 from support.fault_server import Reply
-from support.serving import Browser, Served, bytes_of, made
+from support.serving import Browser, RunningServer, make_server, read_all_bytes
 from support.upstream import ModelServer
 
 CANARY = "quetzalcanary"
 
 
-# Where the server itself connects to
+# Outgoing connections
 
 
 @contextmanager
 def listener() -> Iterator[tuple[str, list[Any]]]:
-    """A place that nobody should connect to, and who did."""
+    """Yield a URL that must not be connected to, and the list of clients that did."""
     met: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -44,44 +44,42 @@ def listener() -> Iterator[tuple[str, list[Any]]]:
         thread.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}", met
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
 
 
-def test_addresses_in_what_people_send_are_never_connected_to(
-    db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_in_requests_are_never_connected_to(db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with listener() as (url, met):
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, url)
         monkeypatch.setenv("NO_PROXY", "")
-        with made(db, model, worker=True) as served:
+        with make_server(db, model, worker=True) as server:
             image = [{"type": "image_url", "image_url": {"url": f"{url}/a.png"}}, {"type": "text", "text": url}]
             audio = [{"type": "input_audio", "input_audio": {"url": url}}, {"type": "file", "file": {"file_url": url}}]
             for parts in (image, audio):
-                served.complete({"role": "user", "content": parts}, metadata={"conversation": url, "callback": url})
-            served.complete("hello", model=url, user=url, base_url=url, api_base=url)
-            served.complete(
+                server.complete({"role": "user", "content": parts}, metadata={"conversation": url, "callback": url})
+            server.complete("hello", model=url, user=url, base_url=url, api_base=url)
+            server.complete(
                 "hello", tools=[{"type": "mcp", "server_url": url}], headers={"X-Recollect-Conversation": url}
             )
-            served.chat("trip", f"Read {url} ![x]({url}/x.png)", model=url, system_prompt=url)
-            served.client.post(
+            server.chat("trip", f"Read {url} ![x]({url}/x.png)", model=url, system_prompt=url)
+            server.client.post(
                 "/api/v1/conversations/trip/messages",
                 json={"role": "user", "content": url, "name": url, "metadata": {"url": url}},
             )
             for change in ("model_url", "embedder_url", "memory_summarizer_model"):
-                served.client.patch("/api/v1/memory/settings", json={"changes": {change: url}, "everybody": True})
-            served.client.get("/v1/models", headers={"X-Forwarded-Host": url, "Referer": url})
-            served.wait(served.memory.drain())
-            assert {asked["model"] for asked in model.asked} >= {url, "gpt-test"}
+                server.client.patch("/api/v1/memory/settings", json={"changes": {change: url}, "everybody": True})
+            server.client.get("/v1/models", headers={"X-Forwarded-Host": url, "Referer": url})
+            server.run(server.memory.drain())
+            assert {asked["model"] for asked in model.bodies} >= {url, "gpt-test"}
         assert met == []
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_the_model_sends_nobody_elsewhere(status: int, shared: Served, shared_model: ModelServer) -> None:
+def test_redirects_of_the_model_are_not_followed(status: int, shared: RunningServer, shared_model: ModelServer) -> None:
     with listener() as (url, met):
         elsewhere = Reply(status, headers={"Location": f"{url}/v1/chat/completions"})
         shared_model.then(elsewhere, elsewhere, elsewhere)
-        key = shared.key("walker")
+        key = shared.new_key("walker")
         client = shared.new_client(key)
         assert shared.chat("away", "hello", client=client).done["error"]["code"] == "provider_rejected"
         assert shared.complete("hello", client=client).status_code == 502
@@ -89,15 +87,15 @@ def test_the_model_sends_nobody_elsewhere(status: int, shared: Served, shared_mo
         assert met == []
 
 
-# What is told to logs
+# What reaches logs
 
 
 @contextmanager
 def logged() -> Iterator[list[io.StringIO]]:
-    """What goes to logs, in both forms, from everything."""
+    """Yield what all loggers write, in both formats."""
     outputs = [io.StringIO(), io.StringIO()]
     handlers = []
-    for output, form in zip(outputs, (JsonLines(), Plain()), strict=True):
+    for output, form in zip(outputs, (JsonLogFormatter(), PlainLogFormatter()), strict=True):
         handler = logging.StreamHandler(output)
         handler.setFormatter(form)
         handlers.append(handler)
@@ -117,9 +115,7 @@ def logged() -> Iterator[list[io.StringIO]]:
                 logger.removeHandler(handler)
 
 
-def test_no_secret_gets_into_logs_or_figures_neither_when_it_goes_well_nor_when_it_crashes(
-    db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_reaches_logs_or_metrics_in_success_or_failure(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made_up = [f"canary{number:02d}x{number * 7919:05d}" for number in range(50)]
     left = iter(made_up)
     known: list[str] = []
@@ -133,20 +129,20 @@ def test_no_secret_gets_into_logs_or_figures_neither_when_it_goes_well_nor_when_
     with (
         logged() as outputs,
         ModelServer(" ".join(model_words)) as model,
-        made(db, model, api_key=upstream_key, worker=True) as served,
+        make_server(db, model, api_key=upstream_key, worker=True) as server,
     ):
-        admin = served.key("root", scopes=["read", "write", "admin"])
-        sara = served.key("sara")
-        browser = Browser(served, sara)
+        admin = server.new_key("root", scopes=["read", "write", "admin"])
+        sara = server.new_key("sara")
+        browser = Browser(server, sara)
         keys = [admin, sara, browser.client.cookies["recollect_session"], browser.csrf]
-        client = served.new_client(sara)
+        client = server.new_client(sara)
 
         def everything() -> None:
             path = "/api/v1/conversations/trip"
             client.post(f"{path}/messages", json={"role": "user", "content": secret(), "name": secret()})
-            served.chat("trip", secret(), client=client, system_prompt=secret())
-            served.complete(secret(), client=client, tools=[{"type": "function", "function": {"name": secret()}}])
-            served.complete(secret(), client=client, stream=True, user=secret())
+            server.chat("trip", secret(), client=client, system_prompt=secret())
+            server.complete(secret(), client=client, tools=[{"type": "function", "function": {"name": secret()}}])
+            server.complete(secret(), client=client, stream=True, user=secret())
             for query in ("/api/v1/recall", "/api/v1/memory/debug/retrieval", f"{path}/similar", "/api/v1/topics"):
                 client.get(query, params={"q": secret()})
             client.post(f"{path}/context", json={"query": secret()})
@@ -154,14 +150,14 @@ def test_no_secret_gets_into_logs_or_figures_neither_when_it_goes_well_nor_when_
             client.post(f"{path}/messages", content=f'{{"role": "{secret()}", broken'.encode())
             client.get("/api/v1/recall", params={"q": "x", "limit": secret()})
             client.get(f"/nowhere/{secret()}", params={"token": secret()})
-            served.client.get("/api/v1/conversations", headers={"Authorization": f"Bearer rk_{secret()}_{secret()}"})
-            served.client.get("/api/v1/conversations", headers={"Cookie": f"recollect_session={secret()}"})
-            served.client.post("/api/v1/session", json={"key": secret()})
+            server.client.get("/api/v1/conversations", headers={"Authorization": f"Bearer rk_{secret()}_{secret()}"})
+            server.client.get("/api/v1/conversations", headers={"Cookie": f"recollect_session={secret()}"})
+            server.client.post("/api/v1/session", json={"key": secret()})
 
         everything()
         error = json.dumps({"error": {"message": secret(), "code": "overloaded"}}).encode()
         model.then(Reply(500, error))
-        served.chat("trip", "hello", client=client)
+        server.chat("trip", "hello", client=client)
 
         async def crash(_: AsyncMemory, *args: Any, **more: Any) -> None:
             raise RuntimeError(f"It broke at {args} {more}")
@@ -171,30 +167,30 @@ def test_no_secret_gets_into_logs_or_figures_neither_when_it_goes_well_nor_when_
         everything()
         figures = client.get("/metrics").text
     assert len(known) > 45
-    told = "".join(output.getvalue() for output in outputs)
-    assert "failed unexpectedly: RuntimeError" in told
+    logs = "".join(output.getvalue() for output in outputs)
+    assert "failed unexpectedly: RuntimeError" in logs
     for word in (*known, *keys, *(key.split("_", 2)[2] for key in (admin, sara))):
-        assert word not in told, f"{word}: {[line for line in told.splitlines() if word in line][:2]}"
+        assert word not in logs, f"{word}: {[line for line in logs.splitlines() if word in line][:2]}"
         assert word not in figures
     assert model.requests[-1].headers["authorization"] == f"Bearer {upstream_key}"
 
 
-def test_the_key_and_address_of_the_model_are_shown_to_nobody(db: str, model: ModelServer) -> None:
-    with made(db, model, api_key="upstreamcanary") as served:
+def test_the_key_and_address_of_the_model_are_in_no_answer(db: str, model: ModelServer) -> None:
+    with make_server(db, model, api_key="upstreamcanary") as server:
         model.then(
             Reply(401, b'{"error": {"message": "Incorrect API key: upstreamcanary", "code": "upstreamcanary!"}}')
         )
-        told = served.chat("trip", "hello").reply.text
+        shown = server.chat("trip", "hello").reply.text
         for path in ("/api/v1/memory/settings", "/metrics", "/api/v1/memory/check", "/api/v1/memory/export"):
-            told += served.client.get(path).text
-        assert "upstreamcanary" not in told
-        assert '/v1"' not in served.client.get("/api/v1/memory/settings").text
-        assert "model_url" not in served.client.get("/api/v1/memory/settings").json()["settings"]
-    assert b"upstreamcanary" not in bytes_of(db)
+            shown += server.client.get(path).text
+        assert "upstreamcanary" not in shown
+        assert '/v1"' not in server.client.get("/api/v1/memory/settings").text
+        assert "model_url" not in server.client.get("/api/v1/memory/settings").json()["settings"]
+    assert b"upstreamcanary" not in read_all_bytes(db)
 
 
-def test_methods_that_nobody_knows_do_not_become_figures(shared: Served) -> None:
+def test_unknown_http_methods_do_not_become_metric_labels(shared: RunningServer) -> None:
     for number in range(3):
         shared.client.request(f"CANARY{chr(65 + number) * 8}", "/healthz")
-    client = shared.new_client(shared.key("watcher"))
+    client = shared.new_client(shared.new_key("watcher"))
     assert "CANARY" not in client.get("/metrics").text

@@ -1,4 +1,4 @@
-"""Topics and archived texts in backups, and on their way between the databases."""
+"""Topics and archived texts survive backups, and the way from one database to the other."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from faults import inspection
 from recollect import Memory
 from recollect.core import archive
 from recollect.core.models import Principal
+from recollect.storage.shipped_dictionary import shipped_dictionary
 from recollect.testing import FakeClock, FakeEmbedder
 from support.archives import (
     Open,
-    archived,
-    bodies,
+    add_texts,
+    all_messages,
+    archived_keys,
+    block_bodies,
     check_damage,
-    everything,
-    fold,
-    folding,
-    learned,
-    many_blocks,
-    members,
-    of_bytes,
+    drain_fully,
+    fill_many_blocks,
+    folding_settings,
+    messages_in_blocks,
     on_sqlite,
+    open_with_dictionary,
     prose,
-    replace_bodies,
-    say,
+    replace_block_bodies,
+    take_bytes,
 )
 from support.tables import wrong_counts
-from support.talks import enough_on_sqlite
+from support.talks import skip_on_postgres_unless_full
 
 
 def topics_of(memory: Memory, conversation: str) -> list[tuple[Any, ...]]:
@@ -44,10 +45,10 @@ def topics_of(memory: Memory, conversation: str) -> list[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def handled(memory: Memory) -> tuple[str, str]:
-    """Topics with which people did something; two of their ids, of which the second is merged into the first."""
-    added = say(memory, "trip", list(islice(prose(), 60)))
-    fold(memory)
+def change_topics(memory: Memory) -> tuple[str, str]:
+    """Make topics and change them by hand. Return the ids of two, of which the second is merged into the first."""
+    added = add_texts(memory, "trip", list(islice(prose(), 60)))
+    drain_fully(memory)
     whole = memory.topics("trip")[0].id
     parts = [memory.split_topic(whole, [one.id for one in added[at : at + 15]]).id for at in (5, 20, 35)]
     memory.merge_topics(parts[0], parts[1])
@@ -56,65 +57,65 @@ def handled(memory: Memory) -> tuple[str, str]:
     memory.rename_topic(parts[2], "Named by hand")
     memory.weigh_topic(whole, 0.4)
     memory.feedback(added[40].id, 1)
-    fold(memory)
+    drain_fully(memory)
     assert memory.stats()["archived"] > 30
     return parts[0], parts[1]
 
 
 def states(memory: Memory) -> list[tuple[str, str]]:
-    """After a restore from another database texts are at hand, until they are packed again."""
+    """Return the states of topics. After a restore from another database no text is archived until the next fold."""
     return sorted((one.id, one.state) for one in memory.topics("trip"))
 
 
-def same(one: Memory, other: Memory) -> None:
-    assert everything(one) == everything(other)
+def check_same(one: Memory, other: Memory) -> None:
+    assert all_messages(one) == all_messages(other)
     assert topics_of(one, "trip") == topics_of(other, "trip")
 
 
 def test_topics_and_archived_texts_survive_backup_and_restore(open_memory: Open, location: str, tmp_path: Path) -> None:
-    memory = open_memory(settings=folding())
-    into, part = handled(memory)
-    before, topics, standing = everything(memory), topics_of(memory, "trip"), states(memory)
+    memory = open_memory(settings=folding_settings())
+    into, part = change_topics(memory)
+    before, topics, topic_states = all_messages(memory), topics_of(memory, "trip"), states(memory)
     memory.backup(tmp_path / "copy.backup")
-    same(open_memory(location=tmp_path / "copy.backup", settings=folding()), memory)
+    check_same(open_memory(location=tmp_path / "copy.backup", settings=folding_settings()), memory)
     memory.unmerge_topic(part)
     memory.tag_topic(into, [])
     memory.erase(message=before["trip"][12].id)
-    say(memory, "trip", ["later"] * 20)
-    fold(memory)
+    add_texts(memory, "trip", ["later"] * 20)
+    drain_fully(memory)
     memory.restore(tmp_path / "copy.backup")
-    assert everything(memory) == before
+    assert all_messages(memory) == before
     assert topics_of(memory, "trip") == topics
-    fold(memory)
-    assert everything(memory) == before
+    drain_fully(memory)
+    assert all_messages(memory) == before
     assert topics_of(memory, "trip") == topics
-    assert states(memory) == standing
+    assert states(memory) == topic_states
     assert wrong_counts(location) == []
     assert all(one.state == "ok" for one in memory.check())
     assert memory.unmerge_topic(part).id == part
 
 
 def test_topics_and_archived_texts_move_between_the_databases(tmp_path: Path, pg: str) -> None:
-    options: dict[str, Any] = {"worker": False, "settings": folding(), "clock": FakeClock()}
+    options: dict[str, Any] = {"worker": False, "settings": folding_settings(), "clock": FakeClock()}
     with (
         Memory(tmp_path / "here.db", embedder=FakeEmbedder(), **options) as here,
         Memory(pg, embedder=FakeEmbedder(), **options) as there,
     ):
-        handled(here)
-        say(here, "long", of_bytes(70_000, prose()))
-        fold(here)
+        change_topics(here)
+        add_texts(here, "long", take_bytes(70_000, prose()))
+        drain_fully(here)
         here.backup(tmp_path / "one.backup")
         there.restore(tmp_path / "one.backup")
-        same(there, here)
-        fold(there)
+        check_same(there, here)
+        drain_fully(there)
         assert there.stats()["archived"] > 0.9 * here.stats()["archived"]
         assert states(there) == states(here)
         there.backup(tmp_path / "two.backup")
         here.erase(person="local")
         here.restore(tmp_path / "two.backup")
-        same(here, there)
-        fold(here)
-        same(here, there)
+        check_same(here, there)
+        drain_fully(here)
+        check_same(here, there)
         assert states(here) == states(there)
         for memory, location in ((here, str(tmp_path / "here.db")), (there, pg)):
             assert wrong_counts(location) == []
@@ -122,27 +123,27 @@ def test_topics_and_archived_texts_move_between_the_databases(tmp_path: Path, pg
 
 
 def test_what_is_damaged_stays_marked_in_a_backup(open_memory: Open, location: str, tmp_path: Path) -> None:
-    """Else a restore would make messages without text of it, which nobody misses."""
-    with open_memory(settings=folding()) as memory:
-        before, whole = many_blocks(memory, conversations=3), bodies(location)
+    """Otherwise a restore would turn damaged messages into empty ones, and the loss would go unnoticed."""
+    with open_memory(settings=folding_settings()) as memory:
+        before, whole = fill_many_blocks(memory, conversations=3), block_bodies(location)
     hit = min(whole)
-    lost = members(location, [hit])
-    replace_bodies(location, {hit: b"damaged"})
-    memory = open_memory(settings=folding())
+    lost = messages_in_blocks(location, [hit])
+    replace_block_bodies(location, {hit: b"damaged"})
+    memory = open_memory(settings=folding_settings())
     memory.backup(tmp_path / "copy.backup")
-    check_damage(open_memory(location=tmp_path / "copy.backup", settings=folding()), before, lost)
+    check_damage(open_memory(location=tmp_path / "copy.backup", settings=folding_settings()), before, lost)
 
 
 def test_a_rebuild_leaves_the_archive_and_counts_it_right(open_memory: Open, location: str) -> None:
-    memory = open_memory(settings=folding())
-    handled(memory)
-    before, keys = everything(memory), archived(location)
+    memory = open_memory(settings=folding_settings())
+    change_topics(memory)
+    before, keys = all_messages(memory), archived_keys(location)
     memory.rebuild()
-    assert everything(memory) == before
-    assert archived(location) >= keys
+    assert all_messages(memory) == before
+    assert archived_keys(location) >= keys
     assert wrong_counts(location) == []
     memory.rebuild(everyone=True)
-    assert everything(memory) == before
+    assert all_messages(memory) == before
     assert wrong_counts(location) == []
     assert all(one.state == "ok" for one in memory.check())
 
@@ -151,35 +152,37 @@ def test_a_restore_that_brings_keys_of_dictionaries_back_loses_nothing(
     open_memory: Open, location: str, tmp_path: Path, full_count: bool
 ) -> None:
     """On SQLite the next dictionary may then have the key of one that is still in memory."""
-    enough_on_sqlite(location, full_count)
-    memory, source = open_memory(settings=folding()), prose()
-    say(memory, "a", of_bytes(50_000, source))
-    fold(memory)
+    skip_on_postgres_unless_full(location, full_count)
+    memory, source = open_memory(settings=folding_settings()), prose()
+    add_texts(memory, "a", take_bytes(50_000, source))
+    drain_fully(memory)
     memory.backup(tmp_path / "before.db")
-    say(memory, "b", of_bytes(30_000, source))
-    fold(memory)
-    everything(memory)  # so that the dictionary is in memory
+    add_texts(memory, "b", take_bytes(30_000, source))
+    drain_fully(memory)
+    all_messages(memory)  # so that the dictionary is in memory
     memory.restore(tmp_path / "before.db")
-    fold(memory)
-    say(memory, "c", of_bytes(30_000, source))
-    fold(memory)
-    said = say(memory, "d", of_bytes(6_000, source))
-    fold(memory)
+    drain_fully(memory)
+    add_texts(memory, "c", take_bytes(30_000, source))
+    drain_fully(memory)
+    said = add_texts(memory, "d", take_bytes(6_000, source))
+    drain_fully(memory)
     assert [one.content for one in memory.history("d")] == [one.content for one in said]
-    assert not [one for messages in everything(memory).values() for one in messages if one.damaged]
+    assert not [one for messages in all_messages(memory).values() for one in messages if one.damaged]
     assert [one for one in memory.check() if one.state == "error"] == []
 
 
 @on_sqlite
 def test_a_dictionary_that_another_process_replaced_packs_nothing(open_memory: Open, location: str) -> None:
-    memory, source = learned(open_memory, location), prose()
-    found = memory._wait(memory._engine._store.archive.dictionary(Principal()))
-    assert found.id >= archive.LEARNED
-    body = archive.pack(archive.train(of_bytes(90_000, islice(source, 200, None)), 9_000))
+    memory, source = open_with_dictionary(open_memory, location), prose()
+    found = memory._wait(memory._engine._store.archive.best_dictionary(Principal()))
+    assert found.id >= archive.FIRST_LEARNED_ID
+    body = archive.pack_dictionary(
+        archive.train(take_bytes(90_000, islice(source, 200, None)), 9_000), shipped_dictionary()
+    )
     with inspection.connected(location) as connection:
         connection.execute("UPDATE dictionaries SET body = ?", (body,))
-    say(memory, "late", of_bytes(5_000, source))
+    add_texts(memory, "late", take_bytes(5_000, source))
     memory.drain()
-    assert archived(location)
-    again = open_memory(settings=folding())  # without what the first one has in memory
+    assert archived_keys(location)
+    again = open_memory(settings=folding_settings())  # without what the first one has in memory
     assert not [one for one in again.history("late") if one.damaged]

@@ -1,4 +1,4 @@
-"""Damage in the archive (R10) is noticed, and costs the messages of its block alone."""
+"""Damage in the archive is noticed, and affects only the messages of its block."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ import pytest
 
 from recollect import Memory
 from recollect.core import archive
+from recollect.storage.shipped_dictionary import shipped_dictionary
 from support.archives import (
     Open,
-    bodies,
+    add_texts,
+    all_messages,
+    block_bodies,
     check_damage,
-    everything,
-    fold,
-    folding,
-    learned,
-    many_blocks,
-    members,
+    drain_fully,
+    fill_many_blocks,
+    folding_settings,
+    messages_in_blocks,
+    open_with_dictionary,
     prose,
-    replace_bodies,
-    say,
+    replace_block_bodies,
 )
 from support.tables import ask
-from support.talks import enough_on_sqlite
+from support.talks import skip_on_postgres_unless_full
 
 
-def flipped(body: bytes, dice: random.Random) -> bytes:
-    place = dice.randrange(8 * len(body))
-    return body[: place // 8] + bytes([body[place // 8] ^ 1 << place % 8]) + body[place // 8 + 1 :]
+def flip_bit(body: bytes, dice: random.Random) -> bytes:
+    bit = dice.randrange(8 * len(body))
+    return body[: bit // 8] + bytes([body[bit // 8] ^ 1 << bit % 8]) + body[bit // 8 + 1 :]
 
 
-def damaged_in_some_way(body: bytes, dice: random.Random) -> bytes:
+def damage(body: bytes, dice: random.Random) -> bytes:
     ways = (
-        lambda: flipped(body, dice),
-        lambda: flipped(flipped(body, dice), dice)[:-1],
+        lambda: flip_bit(body, dice),
+        lambda: flip_bit(flip_bit(body, dice), dice)[:-1],
         lambda: body[: dice.randrange(len(body))],
         lambda: body + dice.randbytes(dice.randrange(1, 9)),
         lambda: body[1:],
@@ -46,44 +47,44 @@ def damaged_in_some_way(body: bytes, dice: random.Random) -> bytes:
         lambda: b"",
         lambda: body[: len(body) // 2] + body[len(body) // 2 + dice.randrange(1, 5) :],
     )
-    while (found := dice.choice(ways)()) == body:
+    while (damaged := dice.choice(ways)()) == body:
         pass
-    return found
+    return damaged
 
 
 def test_each_of_hundreds_of_damaged_blocks_costs_its_own_messages_alone(
     open_memory: Open, location: str, full_count: bool
 ) -> None:
-    enough_on_sqlite(location, full_count)
-    with open_memory(settings=folding()) as memory:
-        before, whole = many_blocks(memory), bodies(location)
+    skip_on_postgres_unless_full(location, full_count)
+    with open_memory(settings=folding_settings()) as memory:
+        before, whole = fill_many_blocks(memory), block_bodies(location)
     assert len(whole) == 30
     dice = random.Random(10)
     for _ in range(15):
         hit = dice.sample(sorted(whole), 15)
-        replace_bodies(location, {key: damaged_in_some_way(whole[key], dice) for key in hit})
-        with open_memory(settings=folding()) as reader:  # one that has read none of them yet
-            check_damage(reader, before, members(location, hit))
-            (told,) = [one for one in reader.check() if one.name == "archive"]
-            assert (told.state, "15 of 30 blocks" in told.detail) == ("error", True)
-            replace_bodies(location, whole)
+        replace_block_bodies(location, {key: damage(whole[key], dice) for key in hit})
+        with open_memory(settings=folding_settings()) as reader:  # one that has read none of them yet
+            check_damage(reader, before, messages_in_blocks(location, hit))
+            (finding,) = [one for one in reader.check() if one.name == "archive"]
+            assert (finding.state, "15 of 30 blocks" in finding.detail) == ("error", True)
+            replace_block_bodies(location, whole)
             check_damage(reader, before, set())
             assert all(one.state == "ok" for one in reader.check())
 
 
-def test_damage_is_named_by_who_has_read_the_block_before(open_memory: Open, location: str) -> None:
-    """What was read may be remembered; a check looks at what is stored."""
-    memory = open_memory(settings=folding())
-    before, whole = many_blocks(memory, conversations=3), bodies(location)
-    assert everything(memory) == before
+def test_a_check_finds_damage_in_a_block_that_was_read_before(open_memory: Open, location: str) -> None:
+    """A memory may keep unpacked blocks; a check reads what is stored."""
+    memory = open_memory(settings=folding_settings())
+    before, whole = fill_many_blocks(memory, conversations=3), block_bodies(location)
+    assert all_messages(memory) == before
     hit = min(whole)
     middle = len(whole[hit]) // 2
-    replace_bodies(location, {hit: whole[hit][:middle] + b"damaged" + whole[hit][middle + 7 :]})
+    replace_block_bodies(location, {hit: whole[hit][:middle] + b"damaged" + whole[hit][middle + 7 :]})
     assert [one.name for one in memory.check() if one.state == "error"] == ["archive"]
 
 
 def use_everything(memory: Memory, folder: Path, conversations: Sequence[str]) -> None:
-    """All that reads texts, in one way or another."""
+    """Call everything that reads texts."""
     memory.recall("object value class method")
     memory.search_topics("object value class method")
     memory.export(folder / f"{random.SystemRandom().random()}.ndjson")
@@ -101,14 +102,14 @@ def use_everything(memory: Memory, folder: Path, conversations: Sequence[str]) -
 
 
 def bomb(size: int) -> bytes:
-    """A block that is small, says it is large, and has the right checksum."""
-    head = bytes((archive.VERSION << 4 | archive.ZSTD,)) + b"".join(map(archive._varint, (0, 1, size)))
-    payload = archive._compile(archive.NONE).compress(bytes(1 << 24), 3)[1:]
+    """Return a small block that claims to be large and has the right checksum."""
+    head = bytes((archive.VERSION << 4 | archive.CODEC_ZSTD,)) + b"".join(map(archive._varint, (0, 1, size)))
+    payload = archive._compile(archive.NO_DICTIONARY).compress(bytes(1 << 24), 3)[1:]
     return head + payload + archive._checksum(head + payload, b"")
 
 
 BODIES = {
-    "a flipped bit": lambda body: flipped(body, random.Random(1)),
+    "a flipped bit": lambda body: flip_bit(body, random.Random(1)),
     "cut": lambda body: body[:-9],
     "empty": lambda body: b"",
     "text": lambda body: b"nothing that was ever packed",
@@ -118,8 +119,8 @@ BODIES = {
 }
 LOST = {
     "no block": "DELETE FROM blocks WHERE key = {key}",
-    "no place": "DELETE FROM archived WHERE block_key = {key}",
-    "a place in another block": "UPDATE archived SET block_key = (SELECT max(key) FROM blocks) WHERE block_key = {key}",
+    "no block noted": "DELETE FROM archived WHERE block_key = {key}",
+    "another block noted": "UPDATE archived SET block_key = (SELECT max(key) FROM blocks) WHERE block_key = {key}",
 }
 
 
@@ -127,22 +128,22 @@ LOST = {
 def test_everything_works_beside_a_damaged_block(
     open_memory: Open, location: str, tmp_path: Path, damage: str, full_count: bool
 ) -> None:
-    enough_on_sqlite(location, full_count)
-    with open_memory(settings=folding()) as memory:
-        before, whole = many_blocks(memory, conversations=4), bodies(location)
+    skip_on_postgres_unless_full(location, full_count)
+    with open_memory(settings=folding_settings()) as memory:
+        before, whole = fill_many_blocks(memory, conversations=4), block_bodies(location)
     hit = sorted(whole)[1]
-    lost = members(location, [hit])
+    lost = messages_in_blocks(location, [hit])
     (name,) = {one for one, _ in lost}
     if damage in BODIES:
-        replace_bodies(location, {hit: BODIES[damage](whole[hit])})
+        replace_block_bodies(location, {hit: BODIES[damage](whole[hit])})
     else:
         ask(location, LOST[damage].format(key=hit))
-    memory = open_memory(settings=folding())
+    memory = open_memory(settings=folding_settings())
     check_damage(memory, before, lost)
     assert [one.name for one in memory.check() if one.state == "error"] == ["archive"]
     use_everything(memory, tmp_path, list(before))
-    say(memory, name, list(islice(prose(), 100, 104)))  # it folds on, beside what is lost
-    fold(memory)
+    add_texts(memory, name, list(islice(prose(), 100, 104)))  # it folds on, beside what is lost
+    drain_fully(memory)
     memory.rebuild()
     before[name] += memory.history(name)[len(before[name]) :]
     check_damage(memory, before, lost)
@@ -151,28 +152,31 @@ def test_everything_works_beside_a_damaged_block(
     assert memory.erase(message=gone).counts["messages"] == 1
     before[name] = [one for one in before[name] if one.id != gone]
     check_damage(memory, before, lost)
-    fold(memory)
+    drain_fully(memory)
     memory.erase(conversation=name)
     del before[name]
     check_damage(memory, before, set())
     assert [one for one in memory.check() if one.state == "error"] == []
 
 
-def test_a_block_in_the_place_of_another_never_passes_for_it(open_memory: Open, location: str) -> None:
-    """Of another conversation, of another person, or with fewer texts: nobody reads what others said as their own."""
-    sara, omar = open_memory(person="sara", settings=folding()), open_memory(person="omar", settings=folding())
-    say(sara, "trip", ["hello", "one of sara", "two of sara", "three of sara", "bye"])
-    say(omar, "trip", ["hello", "one of omar", "two of omar", "bye"])
+def test_a_block_under_the_key_of_another_counts_as_damaged(open_memory: Open, location: str) -> None:
+    """Whether it is of another conversation, of another person, or has fewer texts: no text is shown as another's."""
+    sara, omar = (
+        open_memory(person="sara", settings=folding_settings()),
+        open_memory(person="omar", settings=folding_settings()),
+    )
+    add_texts(sara, "trip", ["hello", "one of sara", "two of sara", "three of sara", "bye"])
+    add_texts(omar, "trip", ["hello", "one of omar", "two of omar", "bye"])
     for memory in (sara, omar):
-        fold(memory)
-    before = everything(sara)
+        drain_fully(memory)
+    before = all_messages(sara)
     owners = dict(
         ask(location, "SELECT c.person, b.key FROM blocks b JOIN conversations c ON c.key = b.conversation_key")
     )
-    whole = bodies(location)
-    replace_bodies(location, {owners["sara"]: whole[owners["omar"]]})
+    whole = block_bodies(location)
+    replace_block_bodies(location, {owners["sara"]: whole[owners["omar"]]})
     assert not [one.content for one in sara.history("trip") if "omar" in one.content]
-    check_damage(sara, before, members(location, [owners["sara"]]))
+    check_damage(sara, before, messages_in_blocks(location, [owners["sara"]]))
     assert [one.name for one in sara.check() if one.state == "error"] == ["archive"]
     assert sara.erase(message=before["trip"][2].id).counts["messages"] == 1
 
@@ -180,9 +184,11 @@ def test_a_block_in_the_place_of_another_never_passes_for_it(open_memory: Open, 
 DICTIONARIES: dict[str, Callable[[bytes], bytes | None]] = {
     "gone": lambda body: None,
     "garbage": lambda body: b"nothing that was ever learned",
-    "a flipped bit": lambda body: flipped(body, random.Random(3)),
+    "a flipped bit": lambda body: flip_bit(body, random.Random(3)),
     "cut": lambda body: body[: len(body) // 2],
-    "another one": lambda body: archive.pack(archive.train(list(islice(prose(), 900, 1200)), 8000)),
+    "another one": lambda body: archive.pack_dictionary(
+        archive.train(list(islice(prose(), 900, 1200)), 8000), shipped_dictionary()
+    ),
 }
 
 
@@ -190,26 +196,26 @@ DICTIONARIES: dict[str, Callable[[bytes], bytes | None]] = {
 def test_everything_works_beside_a_damaged_dictionary(
     open_memory: Open, location: str, tmp_path: Path, damage: str, full_count: bool
 ) -> None:
-    enough_on_sqlite(location, full_count)
-    with learned(open_memory, location) as memory:
-        before = everything(memory)
-    with open_memory(person="omar", settings=folding()) as omar:
-        say(omar, "his", list(islice(prose(), 9)))
-        fold(omar)
-    lost = members(location, set(bodies(location)))
+    skip_on_postgres_unless_full(location, full_count)
+    with open_with_dictionary(open_memory, location) as memory:
+        before = all_messages(memory)
+    with open_memory(person="omar", settings=folding_settings()) as omar:
+        add_texts(omar, "his", list(islice(prose(), 9)))
+        drain_fully(omar)
+    lost = messages_in_blocks(location, set(block_bodies(location)))
     ((key, body),) = ask(location, "SELECT key, body FROM dictionaries")
     changed = DICTIONARIES[damage](bytes(body))
     if changed is None:
         ask(location, f"DELETE FROM dictionaries WHERE key = {key}")  # noqa: S608 - a number
     else:
-        replace_bodies(location, {key: changed}, "dictionaries")
+        replace_block_bodies(location, {key: changed}, "dictionaries")
     lost = {one for one in lost if one[0] == "trip"}
-    memory = open_memory(settings=folding())  # one that does not know the dictionary yet
+    memory = open_memory(settings=folding_settings())  # one that does not know the dictionary yet
     check_damage(memory, before, lost)
     assert [one.name for one in memory.check() if one.state == "error"] == ["archive"]
     use_everything(memory, tmp_path, ["trip"])
-    added = say(memory, "later", list(islice(prose(), 20)))
-    fold(memory)
+    added = add_texts(memory, "later", list(islice(prose(), 20)))
+    drain_fully(memory)
     assert memory.topics("later")[0].archived_messages == 18
     assert memory.history("later") == added
     check_damage(memory, before, lost)
@@ -219,10 +225,8 @@ def test_everything_works_beside_a_damaged_dictionary(
     assert [one for one in memory.check() if one.state == "error"] == []
 
 
-def test_an_erase_works_although_nobody_knows_what_a_dictionary_was_learned_from(
-    open_memory: Open, location: str
-) -> None:
-    memory = learned(open_memory, location)
+def test_an_erase_works_although_the_sources_of_a_dictionary_cannot_be_read(open_memory: Open, location: str) -> None:
+    memory = open_with_dictionary(open_memory, location)
     before = memory.history("trip")
     for nonsense in ("nonsense", "", "1 2 3"):
         ask(location, f"UPDATE dictionaries SET learned_from = '{nonsense}'")  # noqa: S608 - ours

@@ -1,4 +1,4 @@
-"""Stores whose messages rest in the archive, and what is in it."""
+"""Fills stores with archived messages, and looks into the archive."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from psycopg import sql
 from faults import inspection
 from recollect import Memory
 from recollect.core import archive
-from recollect.core.models import Message
-from recollect.core.topics import from_stored
+from recollect.core.message import Message
 from recollect.settings import Settings
+from recollect.storage.shipped_dictionary import shipped_dictionary
+from recollect.storage.topic_summary import unpack_statements
 from support.tables import ask
 
-CANARY = "7c1f0b6e9d2a48538e6f"  # by a word that looks random: an index keeps only the ends of words that begin alike
+CANARY = "7c1f0b6e9d2a48538e6f"  # looks random: an index keeps only the ends of words that begin alike
 NEEDLE = CANARY[8:]
 Open = Callable[..., Memory]
 on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 
 
-def folding(**more: Any) -> Settings:
-    """One topic for a conversation, of which all but the first message and the last rest in the archive."""
-    given = {"similarity_threshold": -1.0, "max_messages_per_topic": 2, "recent_message_keep": 1}
-    return Settings(**given | {"memory_chunk_summarize_threshold": 0} | more)
+def folding_settings(**more: Any) -> Settings:
+    """Return settings with one topic per conversation, of which all but the first and last message are archived."""
+    values = {"similarity_threshold": -1.0, "max_messages_per_topic": 2, "recent_message_keep": 1}
+    return Settings(**values | {"memory_chunk_summarize_threshold": 0} | more)
 
 
 def prose() -> Iterator[str]:
-    """Real paragraphs, each once: what Python says of itself."""
+    """Yield real paragraphs, each once: from the documentation of Python."""
     seen: set[str] = set()
     for chapter in chapters.values():
         for paragraph in chapter.split("\n\n"):
@@ -44,52 +45,52 @@ def prose() -> Iterator[str]:
                 yield text
 
 
-def of_bytes(count: int, source: Iterator[str]) -> list[str]:
-    """The next paragraphs, together just above so many bytes."""
-    found: list[str] = []
-    while sum(len(one.encode()) for one in found) <= count:
-        found.append(next(source))
-    return found
+def take_bytes(count: int, source: Iterator[str]) -> list[str]:
+    """Return the next paragraphs, together just above `count` bytes."""
+    paragraphs: list[str] = []
+    while sum(len(paragraph.encode()) for paragraph in paragraphs) <= count:
+        paragraphs.append(next(source))
+    return paragraphs
 
 
-def say(memory: Memory, conversation: str, texts: Sequence[str], **more: Any) -> list[Message]:
+def add_texts(memory: Memory, conversation: str, texts: Sequence[str], **more: Any) -> list[Message]:
     roles = ("user", "assistant")
     return memory.add_many(
         conversation, [{"role": roles[n % 2], "content": text} | more for n, text in enumerate(texts)]
     )
 
 
-def fold(memory: Memory) -> None:
+def drain_fully(memory: Memory) -> None:
     done = memory.drain()
     assert (done.complete, done.failed) == (True, {})
 
 
-def archived(location: str) -> set[int]:
-    """Keys of messages whose text rests in the archive; their text is nowhere else."""
+def archived_keys(location: str) -> set[int]:
+    """Return the keys of archived messages. Check that their texts are stored nowhere else."""
     keys = {key for (key,) in ask(location, "SELECT message_key FROM archived")}
     assert not keys & {key for (key,) in ask(location, "SELECT message_key FROM texts")}
     return keys
 
 
-def everything(memory: Memory) -> dict[str, list[Message]]:
-    return {one.name: memory.history(one.name) for one in memory.conversations()}
+def all_messages(memory: Memory) -> dict[str, list[Message]]:
+    return {conversation.name: memory.history(conversation.name) for conversation in memory.conversations()}
 
 
-def learned(open_memory: Open, location: str) -> Memory:
-    """With a dictionary of the person's own, which packs their blocks."""
-    memory = open_memory(settings=folding())
-    say(memory, "trip", of_bytes(70_000, prose()))
-    fold(memory)
+def open_with_dictionary(open_memory: Open, location: str) -> Memory:
+    """Open a memory whose person has a learned dictionary that packs all blocks."""
+    memory = open_memory(settings=folding_settings())
+    add_texts(memory, "trip", take_bytes(70_000, prose()))
+    drain_fully(memory)
     assert ask(location, "SELECT count(*) FROM dictionaries") == [(1,)]
     assert ask(location, "SELECT count(*) FROM blocks WHERE dictionary_key < 1000") == [(0,)]
     return memory
 
 
-def bodies(location: str) -> dict[int, bytes]:
+def block_bodies(location: str) -> dict[int, bytes]:
     return {key: bytes(body) for key, body in ask(location, "SELECT key, body FROM blocks")}
 
 
-def replace_bodies(location: str, found: Mapping[int, bytes], table: str = "blocks") -> None:
+def replace_block_bodies(location: str, found: Mapping[int, bytes], table: str = "blocks") -> None:
     rows = [(body, key) for key, body in found.items()]
     if location.startswith("postgresql:"):
         with psycopg.connect(location) as server, server.cursor() as cursor:
@@ -99,27 +100,27 @@ def replace_bodies(location: str, found: Mapping[int, bytes], table: str = "bloc
         file.executemany(f"UPDATE {table} SET body = ? WHERE key = ?", rows)  # noqa: S608 - ours
 
 
-def members(location: str, blocks: Sequence[int] | set[int]) -> set[tuple[str, str]]:
-    """Conversation and id of the messages of blocks."""
+def messages_in_blocks(location: str, blocks: Sequence[int] | set[int]) -> set[tuple[str, str]]:
+    """Return conversation and id of the messages whose texts are in these blocks."""
     rows = ask(
         location,
         "SELECT c.name, m.id, a.block_key FROM archived a JOIN messages m ON m.key = a.message_key"
         " JOIN conversations c ON c.key = m.conversation_key",
     )
-    return {(name, one) for name, one, block in rows if block in blocks}
+    return {(name, message_id) for name, message_id, block in rows if block in blocks}
 
 
-def many_blocks(memory: Memory, conversations: int = 30, messages: int = 8) -> dict[str, list[Message]]:
-    """A block in each conversation."""
+def fill_many_blocks(memory: Memory, conversations: int = 30, messages: int = 8) -> dict[str, list[Message]]:
+    """Fill a block in each of some conversations. Return all messages."""
     source = prose()
     for number in range(conversations):
-        say(memory, f"talk {number}", list(islice(source, messages)))
-    fold(memory)
-    return everything(memory)
+        add_texts(memory, f"talk {number}", list(islice(source, messages)))
+    drain_fully(memory)
+    return all_messages(memory)
 
 
 def check_damage(memory: Memory, before: Mapping[str, list[Message]], lost: set[tuple[str, str]]) -> None:
-    """What is lost comes back without its text and marked; everything else is as it was."""
+    """Check that lost messages come back marked and without text, and that all others are unchanged."""
     for name, messages in before.items():
         for old, new in zip(messages, memory.history(name), strict=True):
             if (name, old.id) in lost:
@@ -128,8 +129,8 @@ def check_damage(memory: Memory, before: Mapping[str, list[Message]], lost: set[
                 assert new == old
 
 
-def held(location: str, needle: str) -> list[str]:
-    """Where the needle can still be read: files or tables, blocks and dictionaries."""
+def find_remains(location: str, needle: str) -> list[str]:
+    """Return where the needle can still be read: files or tables, blocks, dictionaries, topics."""
     if location.startswith("postgresql:"):
         found = _tables_with(location, needle)
     else:  # by another process: one that opens and closes the files drops SQLite's locks on them
@@ -139,16 +140,20 @@ def held(location: str, needle: str) -> list[str]:
         )
         found = grep.stdout.split()
     dictionaries = {key: bytes(body) for key, body in ask(location, "SELECT key, body FROM dictionaries")}
-    found += [f"dictionary {key}" for key, body in dictionaries.items() if needle.encode() in archive.unpack(body)]
-    for key, body in bodies(location).items():
+    found += [
+        f"dictionary {key}"
+        for key, body in dictionaries.items()
+        if needle.encode() in archive.unpack_dictionary(body, shipped_dictionary())
+    ]
+    for key, body in block_bodies(location).items():
         found += [f"block {key}" for text in inspection.unpacked(body, dictionaries).values() if needle in text]
-    return found + [f"topic {one}" for one, told in told_of_topics(location).items() if needle in told]
+    return found + [f"topic {topic_id}" for topic_id, text in topic_texts(location).items() if needle in text]
 
 
-def told_of_topics(location: str) -> dict[str, str]:
-    """Titles and summaries, merged topics included."""
+def topic_texts(location: str) -> dict[str, str]:
+    """Return title and summary of every topic by its id, merged topics included."""
     rows = ask(location, "SELECT id, title, summary FROM topics")
-    return {one: f"{title} {from_stored(summary and bytes(summary))}" for one, title, summary in rows}
+    return {topic_id: f"{title} {unpack_statements(summary and bytes(summary))}" for topic_id, title, summary in rows}
 
 
 def _tables_with(location: str, needle: str) -> list[str]:

@@ -26,7 +26,7 @@ from recollect.testing import FakeEmbedder
 
 
 class Fault(Enum):
-    """Ways to fail that a status code cannot say."""
+    """The ways to fail that a status code cannot express."""
 
     HANG = auto()  # accept the request, never answer
     DRIP = auto()  # a good answer, one byte at a time, without end in sight
@@ -38,12 +38,12 @@ class Fault(Enum):
     WRONG_DIMENSIONS = auto()  # vectors one number short
     NOT_FINITE = auto()  # a vector with NaN
     ONE_SHORT = auto()  # one vector fewer than texts
-    SHUFFLED = auto()  # correct vectors, in reverse order, with their index: not a fault of the provider
+    SHUFFLED = auto()  # correct vectors in reverse order, with their index; providers may do that
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply given instead of the usual one."""
+    """A reply that is sent instead of the usual one."""
 
     status: int
     body: bytes = b'{"error": {"message": "told to fail", "code": "told_to_fail"}}'
@@ -52,7 +52,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """What the server was sent. Header names are lower case."""
+    """A request that the server got. Header names are lower case."""
 
     method: str
     path: str
@@ -64,7 +64,7 @@ class Request:
 
 
 class FaultServer:
-    """Answers well unless told otherwise by `then` (the next requests) or `always` (all others)."""
+    """A server that answers well unless `then` (the next requests) or `always` (all others) plans a fault."""
 
     def __init__(self, *, dimensions: int = 8, answer: str | Callable[[Any], str] = "ok") -> None:
         self.requests: list[Request] = []
@@ -86,7 +86,7 @@ class FaultServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    # Life.
+    # Start and stop
 
     def __enter__(self) -> FaultServer:
         self._thread.start()
@@ -102,7 +102,7 @@ class FaultServer:
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -115,7 +115,7 @@ class FaultServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
-    # Connections.
+    # Connections
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = self._loop.create_task(self._serve(reader, writer))
@@ -123,7 +123,7 @@ class FaultServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: requests until the peer leaves or a fault ends it."""
+        """Answer the requests of one connection until the peer leaves or a fault ends it."""
         self.open_connections += 1
         try:
             while (request := await _read_request(reader)) is not None:
@@ -172,7 +172,7 @@ class FaultServer:
             await writer.drain()
             await asyncio.sleep(self.drip_seconds)
 
-    # Replies.
+    # Replies
 
     async def _reply(self, request: Request, fault: Fault | None) -> Reply:
         path = request.path.removeprefix("/v1")
@@ -182,20 +182,20 @@ class FaultServer:
             return Reply(200, b"{}")
         if fault is Fault.PROSE and path == "/embeddings":
             return Reply(200, b"<html><body>Please sign in.</body></html>")
-        asked = request.json()
+        body_json = request.json()
         if path == "/embeddings":
-            answer = await self._embeddings(asked, fault)
+            answer = await self._embeddings(body_json, fault)
         else:
-            text = "Sure! Here is what I think." if fault is Fault.PROSE else self._text(asked)
+            text = "Sure! Here is what I think." if fault is Fault.PROSE else self._text(body_json)
             answer = _chat(text) if path == "/chat/completions" else _response(text)
-        body = json.dumps(answer).encode()
-        return Reply(200, body[: len(body) // 2] if fault is Fault.TRUNCATED else body)
+        reply = json.dumps(answer).encode()
+        return Reply(200, reply[: len(reply) // 2] if fault is Fault.TRUNCATED else reply)
 
-    def _text(self, asked: Any) -> str:
-        return self.answer if isinstance(self.answer, str) else self.answer(asked)
+    def _text(self, body_json: Any) -> str:
+        return self.answer if isinstance(self.answer, str) else self.answer(body_json)
 
-    async def _embeddings(self, asked: Any, fault: Fault | None) -> dict[str, Any]:
-        vectors = await self._embedder.embed(asked["input"])
+    async def _embeddings(self, body_json: Any, fault: Fault | None) -> dict[str, Any]:
+        vectors = await self._embedder.embed(body_json["input"])
         if fault is Fault.WRONG_DIMENSIONS:
             vectors = [vector[:-1] for vector in vectors]
         if fault is Fault.NOT_FINITE:
@@ -205,7 +205,7 @@ class FaultServer:
             data.pop()
         if fault is Fault.SHUFFLED:
             data.reverse()
-        return {"object": "list", "data": data, "model": asked["model"]}
+        return {"object": "list", "data": data, "model": body_json["model"]}
 
 
 def _chat(text: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _response(text: str) -> dict[str, Any]:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request | None:
-    """The next request, or None when the peer has closed the connection."""
+    """Return the next request, or None when the peer has closed the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

@@ -1,4 +1,4 @@
-"""What tests of the context share: a talk to tell, and what holds for every prompt."""
+"""Shared by tests of the context: a conversation to store, and checks that hold for every prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def part(context: Context, name: str) -> list[dict[str, Any]]:
 
 
 def memory_of(context: Context, system: str | None) -> str | None:
-    """The text of the message that holds the memory, if there is one."""
+    """Return the text of the message that holds the memory; None if there is none."""
     if not any(found["name"] in MEMORY_PARTS for found in context.explain["parts"]):
         return None
     found = context.messages[0 if system is None else 1]
@@ -66,7 +66,7 @@ def tell(memory: Memory, conversation: str, history: Sequence[dict[str, Any]], f
 
 
 def long_talk(turns: int) -> list[dict[str, Any]]:
-    """A conversation in which every turn has something to remember."""
+    """Return a conversation in which every turn has something to remember."""
     cities = ("Berlin", "Cairo", "Lima", "Oslo", "Rome")
     found = []
     for place in range(turns):

@@ -1,4 +1,4 @@
-"""A real server on a free local port, in a thread of its own, and what its answers say."""
+"""Runs a real server on a free local port, in a thread of its own, and parses its answers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ from recollect.core.models import Principal
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.resilience import Timing
-from recollect.server.app import Options, make_app
+from recollect.server.app import ServerOptions, make_app
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
 from support.upstream import ModelServer
 
 T = TypeVar("T")
-CONTEXT = (
-    ssl.create_default_context()
-)  # one for all clients: each would load its own, which takes longer than a request
-PATIENCE = 20.0  # seconds after which something that should have happened has not
+# One for all clients: loading the certificates takes longer than a request.
+TLS_CONTEXT = ssl.create_default_context()
+TIMEOUT_SECONDS = 60.0
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says when it listens, and ends when it is told to, not at its next look."""
+    """A uvicorn server that signals when it listens, and ends at once instead of at its next poll."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -47,26 +46,26 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
-        self._told = asyncio.Event()
+        self._ending = asyncio.Event()
         await super().startup(sockets)
         self.ready.set()
 
     async def main_loop(self) -> None:
-        await self.on_tick(0)  # as it would, for the date that answers carry
-        await self._told.wait()
+        await self.on_tick(0)  # sets the date header of answers
+        await self._ending.wait()
 
     def end(self) -> None:
         self.should_exit = True
         if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._told.set)
+            self.loop.call_soon_threadsafe(self._ending.set)
 
 
-class Served:
+class RunningServer:
     """The app with its memory, reachable at `url` while the context lasts."""
 
-    def __init__(self, memory: AsyncMemory, *, options: Options | None = None) -> None:
+    def __init__(self, memory: AsyncMemory, *, options: ServerOptions | None = None) -> None:
         self.memory = memory
-        self.app = make_app(options or Options(), memory=memory)
+        self.app = make_app(options or ServerOptions(), memory=memory)
         self.access: Access = self.app.state.parts.access
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
@@ -76,21 +75,23 @@ class Served:
             self.app, log_config=None, access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=1
         )
         self._server = _Uvicorn(config)
-        self._thread = threading.Thread(target=self._run, name="served", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
         self._clients: list[httpx.Client] = []
         self.client = self.new_client()
 
     def new_client(self, key: str | None = None, **headers: str) -> httpx.Client:
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
-        client = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False, verify=CONTEXT)
+        client = httpx.Client(
+            base_url=self.url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False, verify=TLS_CONTEXT
+        )
         self._clients.append(client)
         return client
 
     def new_async_client(self, **more: Any) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=None)
         return httpx.AsyncClient(
-            base_url=self.url, timeout=PATIENCE, trust_env=False, verify=CONTEXT, limits=limits, **more
+            base_url=self.url, timeout=TIMEOUT_SECONDS, trust_env=False, verify=TLS_CONTEXT, limits=limits, **more
         )
 
     def _run(self) -> None:
@@ -99,9 +100,9 @@ class Served:
         finally:
             self._server.ready.set()
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> RunningServer:
         self._thread.start()
-        assert self._server.ready.wait(PATIENCE)
+        assert self._server.ready.wait(TIMEOUT_SECONDS)
         assert self._server.started, "the server did not start"
         return self
 
@@ -111,53 +112,54 @@ class Served:
         for client in self._clients:
             client.close()
         self._server.end()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_SECONDS)
         self._socket.close()
         assert not self._thread.is_alive(), "the server did not end"
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the server's own loop."""
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the server's own loop, and return its result."""
         assert self._server.loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._server.loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self._server.loop).result(TIMEOUT_SECONDS)
 
-    def key(self, person: str, **more: Any) -> str:
-        """A new key's token."""
-        token = self.wait(self.access.create_key(person, **more)).token
+    def new_key(self, person: str, **more: Any) -> str:
+        """Create a key and return its token."""
+        token = self.run(self.access.create_key(person, **more)).token
         assert token is not None
         return token
 
     def history(self, conversation: str, person: str = "local") -> list[Any]:
-        return self.wait(self.memory.of(Principal(person)).history(conversation))
+        return self.run(self.memory.of(Principal(person)).history(conversation))
 
-    def said(self, conversation: str) -> list[tuple[str, str]]:
+    def dialogue(self, conversation: str) -> list[tuple[str, str]]:
+        """Return roles and texts of a conversation's messages."""
         return [(message.role, message.content) for message in self.history(conversation)]
 
     # Chat
 
-    def chat(self, conversation: str, content: str = "", **more: Any) -> Told:
-        """Ask and hear all of the answer."""
+    def chat(self, conversation: str, content: str = "", **more: Any) -> ChatReply:
+        """Send a chat message, and read the answer to its end."""
         headers = more.pop("headers", None)
         client = more.pop("client", self.client)
         body = more if more.get("retry") else {"content": content} | more
         reply = client.post(f"/api/v1/conversations/{conversation}/chat", json=body, headers=headers)
-        return told(reply)
+        return parse_chat_reply(reply)
 
     def complete(self, *messages: Any, **more: Any) -> httpx.Response:
-        """Ask as clients of the OpenAI API do. Texts are what the user says."""
+        """Send a request of the OpenAI API. A plain text becomes a user message."""
         headers = more.pop("headers", None)
         client = more.pop("client", self.client)
-        said = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
-        body = {"model": "gpt-test", "messages": said} | more
+        sent = [{"role": "user", "content": message} if isinstance(message, str) else message for message in messages]
+        body = {"model": "gpt-test", "messages": sent} | more
         return client.post("/v1/chat/completions", json=body, headers=headers)
 
 
 class Browser:
-    """A page's own requests: with a cookie, and with what it is told to send."""
+    """A browser that is logged in: it sends its cookie, and headers as the test chooses them."""
 
-    def __init__(self, served: Served, key: str) -> None:
-        self.client = served.new_client()
-        self.url = served.url
-        self.login = self.client.post("/api/v1/session", json={"key": key}, headers={"Origin": served.url})
+    def __init__(self, server: RunningServer, key: str) -> None:
+        self.client = server.new_client()
+        self.url = server.url
+        self.login = self.client.post("/api/v1/session", json={"key": key}, headers={"Origin": server.url})
         self.csrf = self.login.json().get("csrf")
 
     def add(self, **headers: str) -> int:
@@ -166,15 +168,15 @@ class Browser:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a chat answered."""
+class ChatReply:
+    """The answer of a chat, with its parsed events."""
 
     status: int
     events: list[tuple[str, Any]]
     reply: httpx.Response
 
     def named(self, name: str) -> list[Any]:
-        return [data for one, data in self.events if one == name]
+        return [data for event_name, data in self.events if event_name == name]
 
     @property
     def text(self) -> str:
@@ -182,8 +184,8 @@ class Told:
 
     @property
     def sources(self) -> Any:
-        (one,) = self.named("sources")
-        return one
+        (data,) = self.named("sources")
+        return data
 
     @property
     def done(self) -> Any:
@@ -193,46 +195,47 @@ class Told:
         return self.events[-1][1]
 
 
-def made(location: str, model: ModelServer | str | None = None, **more: Any) -> Served:
-    """A server that has not begun. `model` is one that runs, or a URL; settings may be given by their names.
+def make_server(location: str, model: ModelServer | str | None = None, **more: Any) -> RunningServer:
+    """Build a server that is not started. `model` is a running one or a URL; settings are passed by their names.
 
-    There is no worker unless asked for, so that nothing happens that a test did not ask for. `monotonic` is the time
-    by which the model's breaker rests.
+    There is no worker unless the test asks for one. `monotonic` is the clock of the model's circuit breaker.
     """
     options, monotonic = more.pop("options", None), more.pop("monotonic", time.monotonic)
-    engine = {name: more.pop(name) for name in ("clock", "worker", "person") if name in more}
+    memory_options = {name: more.pop(name) for name in ("clock", "worker", "person") if name in more}
     url = model.url if isinstance(model, ModelServer) else model
-    named = {"model_url": url, "model_name": "gpt-test"} if url is not None else {}
-    given = Settings(**({"provider_retries": 0, "server_rate_per_minute": 0} | named | more))
-    memory = AsyncMemory(location, embedder=FakeEmbedder(), settings=given, **({"worker": False} | engine))
+    model_settings = {"model_url": url, "model_name": "gpt-test"} if url is not None else {}
+    settings = Settings(**({"provider_retries": 0, "server_rate_per_minute": 0} | model_settings | more))
+    memory = AsyncMemory(location, embedder=FakeEmbedder(), settings=settings, **({"worker": False} | memory_options))
     if url is not None:
         upstream = Upstream(
             url,
             "gpt-test",
-            given.api_key,
-            patience=given.provider_timeout_seconds,
-            longest=given.chat_timeout_seconds,
-            transport=httpx.AsyncHTTPTransport(verify=CONTEXT),
+            settings.api_key,
+            piece_timeout=settings.provider_timeout_seconds,
+            answer_timeout=settings.chat_timeout_seconds,
+            transport=httpx.AsyncHTTPTransport(verify=TLS_CONTEXT),
             timing=Timing(monotonic=monotonic),
         )
-        memory._parts = replace(memory._parts, upstream=upstream, owned=(*memory._parts.owned, upstream))
-    return Served(memory, options=options)
+        memory._components = replace(memory._components, upstream=upstream, owned=(*memory._components.owned, upstream))
+    return RunningServer(memory, options=options)
 
 
-def eventually(what: Callable[[], T]) -> T:
-    """What it says as soon as it says something, for what nobody is told of."""
-    ends = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < ends, "it did not happen"
+def wait_for(poll: Callable[[], T]) -> T:
+    """Call `poll` until it returns something true, and return that. For events that nothing signals."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (result := poll()):
+        assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
-    return found
+    return result
 
 
-def told(reply: httpx.Response) -> Told:
-    return Told(reply.status_code, events_of(reply.text) if reply.status_code == 200 else [], reply)
+def parse_chat_reply(reply: httpx.Response) -> ChatReply:
+    """Parse the response of a chat. An error has no events."""
+    return ChatReply(reply.status_code, parse_events(reply.text) if reply.status_code == 200 else [], reply)
 
 
-def events_of(text: str) -> list[tuple[str, Any]]:
+def parse_events(text: str) -> list[tuple[str, Any]]:
+    """Return names and data of server-sent events. Comments are left out."""
     events = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
@@ -241,28 +244,29 @@ def events_of(text: str) -> list[tuple[str, Any]]:
     return events
 
 
-def chunks_of(text: str) -> list[Any]:
-    """The chunks of a stream as OpenAI's clients read it; `[DONE]` stays a text."""
+def parse_chunks(text: str) -> list[Any]:
+    """Return the chunks of a stream in OpenAI's form. `[DONE]` stays a text."""
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
-def text_of_chunks(chunks: Sequence[Any]) -> str:
+def join_chunks(chunks: Sequence[Any]) -> str:
+    """Return the answer's text that these chunks hold."""
     choices = [choice for chunk in chunks if isinstance(chunk, dict) for choice in chunk.get("choices", ())]
     return "".join(choice["delta"].get("content") or "" for choice in choices)
 
 
-def bytes_of(location: str) -> bytes:
-    """All bytes of a database: of an SQLite file and those beside it; of PostgreSQL, every row of every table."""
+def read_all_bytes(location: str) -> bytes:
+    """Return all bytes of a database: an SQLite file and those beside it, or every row of every PostgreSQL table."""
     if not location.startswith("postgresql"):
         path = Path(location)
         return b"\n".join(file.read_bytes() for file in sorted(path.parent.glob(path.name + "*")))
-    found = []
+    blocks = []
     with closing(psycopg.connect(location)) as connection:
         tables = connection.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema"
         )
         for (table,) in tables.fetchall():
             with connection.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(sql.Identifier(table))) as copy:
-                found += [bytes(block) for block in copy]
-    return b"\n".join(found)
+                blocks += [bytes(block) for block in copy]
+    return b"\n".join(blocks)

@@ -1,4 +1,4 @@
-"""What the tests of briefs share: long talk, models that answer well or think until told, and a patient look."""
+"""Shared by the tests of briefs: long conversations, models that answer well, slowly or not at all, and waiting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from recollect import Memory
 from recollect.core.compression.brief import Brief
-from recollect.core.compression.grounding import sentences
+from recollect.core.compression.source_check import split_sentences
 from recollect.core.models import Context
 from recollect.settings import Settings
 from recollect.testing import FakeModel, ModelCall
@@ -24,12 +24,12 @@ on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)  # th
 EAGER = {"memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4}
 
 
-def eager(**more: Any) -> Settings:
-    """Folds at four messages, all but the last turn."""
+def eager_settings(**more: Any) -> Settings:
+    """Return settings that compress at four messages, all but the last turn."""
     return Settings(**EAGER | {"compress_messages_keep": 1} | more)
 
 
-# Long talk.
+# Conversations
 
 _WHO = ("gardener", "baker", "pilot", "nurse", "teacher", "sailor", "printer", "plumber", "painter", "tailor", "miner")
 _WHAT = (
@@ -42,8 +42,8 @@ _HOW = ("slowly", "twice", "yesterday", "carefully", "outdoors", "together", "ch
 _WHERE = ("Lisbon", "Osaka", "Cairo", "Quito", "Malmo", "Perth", "Tunis", "Bergen", "Lagos", "Hanoi", "Porto", "Turin")
 
 
-def sentence(n: int) -> str:
-    """The nth of many sentences, each with words of its own."""
+def nth_sentence(n: int) -> str:
+    """Return the nth of many sentences, each with words of its own."""
     return (
         f"The {_nth(_WHO, n)} {_nth(_DID, n * 5)} the {_nth(_WHAT, n * 7)} near {_nth(_WHERE, n * 5)} "
         f"{_nth(_HOW, n * 3)} for {17 + n} euros, because the {_nth(_WHAT, n * 11 + 5)} "
@@ -56,83 +56,87 @@ def _nth(words: Sequence[str], n: int) -> str:
 
 
 def message(n: int, role: str, count: int = 7) -> dict[str, Any]:
-    return {"role": role, "content": " ".join(sentence(n * count + place) for place in range(count)), "id": f"m{n}"}
+    return {"role": role, "content": " ".join(nth_sentence(n * count + index) for index in range(count)), "id": f"m{n}"}
 
 
-def talk(turns: int, *, first: int = 0, count: int = 7) -> list[dict[str, Any]]:
-    """Turns of a user and an assistant, about 45 tokens for each of their `count` sentences: 316 by default."""
+def long_turns(turns: int, *, first: int = 0, count: int = 7) -> list[dict[str, Any]]:
+    """Return turns of a user and an assistant. A message has about 45 tokens for each of its `count` sentences."""
     return [message(n, "assistant" if n % 2 else "user", count) for n in range(2 * first, 2 * (first + turns))]
 
 
-def said(*texts: str, first: int = 0) -> list[dict[str, Any]]:
-    """Turns in which a user says these things, and is answered shortly."""
+def user_turns(*texts: str, first: int = 0) -> list[dict[str, Any]]:
+    """Return turns in which a user says these texts and gets a short answer."""
     turns = [({"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}) for text in texts]
-    return [one | {"id": f"s{first + place}"} for place, one in enumerate(one for turn in turns for one in turn)]
+    messages = [message for turn in turns for message in turn]
+    return [message | {"id": f"s{first + index}"} for index, message in enumerate(messages)]
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     return len(text.split())
 
 
-# Models.
+# Models
 
 
-def asked(call: ModelCall) -> str:
-    """Document D's layout as the model got it."""
+def prompt_layout(call: ModelCall) -> str:
+    """Return the old summary and the new turns in the form in which the model got them."""
     return next(str(m["content"]) for m in call.messages if "=== NEW_TURNS ===" in str(m["content"]))
 
 
-def between(text: str, name: str) -> str:
-    found = re.search(rf"^=== {name} ===\n(.*?)^=== END_{name} ===$", text, re.DOTALL | re.MULTILINE)
-    assert found is not None, text[:200]
-    return found[1].strip("\n")
+def layout_section(text: str, name: str) -> str:
+    match = re.search(rf"^=== {name} ===\n(.*?)^=== END_{name} ===$", text, re.DOTALL | re.MULTILINE)
+    assert match is not None, text[:200]
+    return match[1].strip("\n")
 
 
 def new_sentences(layout: str) -> list[str]:
-    lines = [line for line in between(layout, "NEW_TURNS").splitlines() if not re.fullmatch(r"Turn \d+:|", line)]
-    return [one for line in lines for one in sentences(re.sub(r"^(?:User|Assistant)(?: \([^)]*\))?: ", "", line))]
+    lines = [line for line in layout_section(layout, "NEW_TURNS").splitlines() if not re.fullmatch(r"Turn \d+:|", line)]
+    texts = [re.sub(r"^(?:User|Assistant)(?: \([^)]*\))?: ", "", line) for line in lines]
+    return [sentence for text in texts for sentence in split_sentences(text)]
 
 
 def old_sentences(layout: str) -> list[str]:
-    text = between(layout, "EXISTING_SUMMARY")
-    return [] if text == "NONE" else sentences(text)
+    text = layout_section(layout, "EXISTING_SUMMARY")
+    return [] if text == "NONE" else split_sentences(text)
 
 
-def _wanted(call: ModelCall) -> tuple[int, int]:
-    """How many words the narrative may have, by the task."""
+def _word_limits(call: ModelCall) -> tuple[int, int]:
+    """Return the smallest and the largest number of words that the task allows for the narrative."""
     task = str(call.messages[0]["content"])
-    if found := re.search(r"narrative has (\d+) to (\d+) words", task):
-        return int(found[1]), int(found[2])
-    found = re.search(r"at most (\d+) tokens", task)
-    return 0, int(found[1]) // 2 if found else 200
+    if match := re.search(r"narrative has (\d+) to (\d+) words", task):
+        return int(match[1]), int(match[2])
+    match = re.search(r"at most (\d+) tokens", task)
+    return 0, int(match[1]) // 2 if match else 200
 
 
-def shortened(old: Sequence[str], new: Sequence[str], most: int) -> str:
-    """Sentences of both, the older ones with the first half of the room."""
+def shorten(old: Sequence[str], new: Sequence[str], max_words: int) -> str:
+    """Return sentences of both, at most `max_words` words. The older ones get the first half."""
     chosen: list[str] = []
-    for source, limit in ((old, most // 2), (new, most), (old, most)):
-        for one in source:
-            if one not in chosen and words(" ".join([*chosen, one])) <= limit:
-                chosen.append(one)
-    return " ".join(chosen) or " ".join(" ".join(new).split()[:most])
+    for source, limit in ((old, max_words // 2), (new, max_words), (old, max_words)):
+        for sentence in source:
+            if sentence not in chosen and count_words(" ".join([*chosen, sentence])) <= limit:
+                chosen.append(sentence)
+    return " ".join(chosen) or " ".join(" ".join(new).split()[:max_words])
 
 
 def good_reply(call: ModelCall) -> str:
-    """What a model that does as it is told answers: copied sentences, and what they say as data."""
-    layout = asked(call)
-    least, most = _wanted(call)
+    """Return the reply of a model that follows the task: copied sentences, and ledger entries from them."""
+    layout = prompt_layout(call)
+    min_words, max_words = _word_limits(call)
     new = new_sentences(layout)
-    narrative = shortened(old_sentences(layout), new, (least + most) // 2 if least else most)
-    return reply(narrative, ledger=[item for one in new for item in _items(one)], key_facts=new[:3], summary=new[0])
+    narrative = shorten(old_sentences(layout), new, (min_words + max_words) // 2 if min_words else max_words)
+    return reply(
+        narrative, ledger=[item for sentence in new for item in _items(sentence)], key_facts=new[:3], summary=new[0]
+    )
 
 
-def _items(one: str) -> list[dict[str, Any]]:
-    found = [item("url", "source", address.rstrip(".,")) for address in re.findall(r"https?://\S+", one)]
-    if preferred := re.match(r"I prefer (.+?)\.?$", one):
-        found.append(item("preference", "taste", preferred[1], one))
-    if decided := re.match(r"We decided (.+?)\.?$", one):
-        found.append(item("decision", "plan", decided[1], one))
-    return found
+def _items(sentence: str) -> list[dict[str, Any]]:
+    items = [item("url", "source", address.rstrip(".,")) for address in re.findall(r"https?://\S+", sentence)]
+    if preferred := re.match(r"I prefer (.+?)\.?$", sentence):
+        items.append(item("preference", "taste", preferred[1], sentence))
+    if decided := re.match(r"We decided (.+?)\.?$", sentence):
+        items.append(item("decision", "plan", decided[1], sentence))
+    return items
 
 
 def item(kind: str, slot: str, value: str, text: str | None = None, *, single: bool = False) -> dict[str, Any]:
@@ -140,13 +144,13 @@ def item(kind: str, slot: str, value: str, text: str | None = None, *, single: b
 
 
 def reply(narrative: str, **parts: Any) -> str:
-    """A reply of the right form."""
+    """Return a reply of the right form."""
     empty = {"ledger": [], "summary": "", "intent": "", "key_facts": [], "decisions": [], "missing_data": []}
     return json.dumps({"narrative": narrative} | empty | parts)
 
 
-class Thinking:
-    """A model that thinks until it is told to answer; it knows how many were asking at once."""
+class SlowModel:
+    """A model that answers only when `may_answer` is set. It notes how many calls it had at once."""
 
     name = "thinking"
 
@@ -178,8 +182,8 @@ class Thinking:
         return self._answer(call)
 
 
-class Moody:
-    """A model that is well or fails as it is told at the moment."""
+class FlakyModel:
+    """A model that answers well, or fails while `failure` is set."""
 
     name = "moody"
 
@@ -206,7 +210,7 @@ async def hang() -> str:
     return ""
 
 
-# What there is.
+# Results
 
 
 def brief_of(memory: Memory, conversation: str = "trip") -> Brief:
@@ -216,52 +220,52 @@ def brief_of(memory: Memory, conversation: str = "trip") -> Brief:
 
 
 def sound_brief(memory: Memory, conversation: str = "trip") -> Brief:
-    """The brief, which must be there and written by whom it should be."""
+    """Return the brief. Assert that it exists and that its writer did not fail."""
     brief = memory.brief(conversation)
     assert brief is not None
     assert brief.degraded is None
     return brief
 
 
-def part(context: Context, name: str) -> dict[str, Any]:
-    found = [one for one in context.explain["parts"] if one["name"] == name]
-    return found[0] if found else {"items": []}
+def context_part(context: Context, name: str) -> dict[str, Any]:
+    parts = [part for part in context.explain["parts"] if part["name"] == name]
+    return parts[0] if parts else {"items": []}
 
 
-def tail_of(context: Context) -> list[int]:
-    return [one["seq"] for one in part(context, "tail")["items"]]
+def tail_seqs(context: Context) -> list[int]:
+    return [item["seq"] for item in context_part(context, "tail")["items"]]
 
 
-def texts_of(brief: Brief) -> str:
+def brief_as_json(brief: Brief) -> str:
     return json.dumps(brief.to_dict(), default=str)
 
 
-# Waiting.
+# Waiting
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0) -> bool:
-    """Whether it comes true, looking often."""
-    look = threading.Event()
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+    """Wait until the condition is true. Return False if the time is up before."""
+    pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if condition():
             return True
-        look.wait(0.02)
+        pause.wait(0.02)
     return bool(condition())
 
 
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """The calls on a thread each, begun together; their results, or what they raised."""
+def run_at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Run each call on a thread of its own, all started together. Return their results, or what they raised."""
     start = threading.Barrier(len(calls))
     results: list[Any] = [None] * len(calls)
 
-    def run(place: int) -> None:
+    def run(index: int) -> None:
         start.wait()
         try:
-            results[place] = calls[place]()
+            results[index] = calls[index]()
         except BaseException as error:  # noqa: BLE001 - the test looks at it
-            results[place] = error
+            results[index] = error
 
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Looking at the tables of either database without our own code."""
+"""Reads the tables of either database without our own code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 
 
 def ask(location: str, question: str) -> list[tuple[Any, ...]]:
-    """The rows that answer a question, whichever database it is."""
+    """Run SQL on either database and return its rows."""
     if location.startswith("postgresql:"):
         with psycopg.connect(location) as connection:
             answer = connection.execute(question.encode())
@@ -24,7 +24,7 @@ def ask(location: str, question: str) -> list[tuple[Any, ...]]:
 
 
 def stored_entries(location: str) -> dict[tuple[str, int], bytes]:
-    """By conversation and seq."""
+    """Return the stored words of messages by conversation and seq."""
     rows = ask(
         location, "SELECT c.name, e.seq, e.words FROM entries e JOIN conversations c ON c.key = e.conversation_key"
     )
@@ -32,7 +32,7 @@ def stored_entries(location: str) -> dict[tuple[str, int], bytes]:
 
 
 def stored_vectors(location: str) -> dict[tuple[str, int], list[tuple[str, bytes]]]:
-    """By conversation and seq: the names of embedders and what they made."""
+    """Return the names of embedders and their vectors of messages, by conversation and seq."""
     rows = ask(
         location,
         "SELECT c.name, v.seq, m.name, v.vectors FROM vectors v JOIN conversations c ON c.key = v.conversation_key"
@@ -45,7 +45,7 @@ def stored_vectors(location: str) -> dict[tuple[str, int], list[tuple[str, bytes
 
 
 def wrong_counts(location: str) -> list[tuple[Any, ...]]:
-    """Topics that say another number of messages than there are, or of archived ones."""
+    """Return topics whose stored counts of messages or archived messages are wrong."""
     return ask(
         location,
         "SELECT t.key, t.messages, count(o.seq), t.archived, count(a.message_key) FROM topics t"

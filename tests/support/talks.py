@@ -1,4 +1,4 @@
-"""Talk whose topics are known beforehand: a marker like #7 in a text says which way its vector points."""
+"""Builds conversations whose topics are known beforehand: a marker like #7 in a text decides its vector."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from recollect.core.topics import Topic
 from recollect.settings import Settings
 from support.tables import ask
 
-Open = Callable[..., Memory]
-SMALL = {"max_messages_per_topic": 4, "recent_message_keep": 2}
+OpenMemory = Callable[..., Memory]
+SMALL_TOPICS = {"max_messages_per_topic": 4, "recent_message_keep": 2}
 _MARKER = re.compile(r"#(\d+)")
 
 
-class Directions:
-    """Each marker is a direction, at right angles to all others; a text with several points between them.
+class MarkerEmbedder:
+    """An embedder for texts with markers. Each marker is a direction at right angles to all others.
 
-    "#1 #1 #2" has a cosine of 0.89 to #1 and of 0.45 to #2. What has no marker has a direction of its own.
+    The vector of "#1 #1 #2" lies between two: it has a cosine of 0.89 to #1 and of 0.45 to #2. A text without a
+    marker has the direction of #0.
     """
 
     def __init__(self, dimensions: int = 64, name: str = "directions") -> None:
@@ -42,70 +43,72 @@ class Directions:
         return [x / length for x in vector]
 
 
-def opened(open_memory: Open, *, dimensions: int = 64, **options: Any) -> Memory:
-    """A memory whose settings are those named, and no others that matter to topics."""
+def open_for_topics(open_memory: OpenMemory, *, dimensions: int = 64, **options: Any) -> Memory:
+    """Open a memory with the marker embedder. Options that are settings are set; all others go to the memory."""
     names = Settings.model_fields.keys() & options.keys()
-    given = Settings(**{name: options.pop(name) for name in names})
-    return open_memory(settings=given, **{"embedder": Directions(dimensions)} | options)
+    settings = Settings(**{name: options.pop(name) for name in names})
+    return open_memory(settings=settings, **{"embedder": MarkerEmbedder(dimensions)} | options)
 
 
-def say(memory: Memory, marker: int, text: str = "let us talk about this", *, to: str = "trip", **more: Any) -> str:
-    """A user's message on a topic; returns its id."""
+def add_message(
+    memory: Memory, marker: int, text: str = "let us talk about this", *, to: str = "trip", **more: Any
+) -> str:
+    """Add a user's message with a marker. Return its id."""
     return memory.add(to, "user", f"#{marker} {text}", **more).id
 
 
-def chat(memory: Memory, marker: int, turns: int = 1, *, to: str = "trip", first: int = 1) -> list[str]:
-    """Questions and answers on a topic; returns the ids."""
-    found = []
+def add_turns(memory: Memory, marker: int, turns: int = 1, *, to: str = "trip", first: int = 1) -> list[str]:
+    """Add questions and answers with a marker. Return the ids of the messages."""
+    ids = []
     for n in range(first, first + turns):
-        found.append(say(memory, marker, f"question number {n} of this matter", to=to))
-        found.append(memory.add(to, "assistant", f"#{marker} answer number {n} to that").id)
-    return found
+        ids.append(add_message(memory, marker, f"question number {n} of this matter", to=to))
+        ids.append(memory.add(to, "assistant", f"#{marker} answer number {n} to that").id)
+    return ids
 
 
-def topic_of(memory: Memory, marker: int, *, to: str = "trip") -> Topic:
-    """The topic that a marker opened."""
-    (found,) = [one for one in memory.topics(to) if one.title.startswith(f"#{marker} ")]
-    return found
+def topic_of_marker(memory: Memory, marker: int, *, to: str = "trip") -> Topic:
+    """Return the topic whose first message has the marker."""
+    (topic,) = [each for each in memory.topics(to) if each.title.startswith(f"#{marker} ")]
+    return topic
 
 
-def two(memory: Memory) -> tuple[str, str]:
-    """Two topics; the second is active."""
-    chat(memory, 1, 2)
-    chat(memory, 2, 2)
+def add_two_topics(memory: Memory) -> tuple[str, str]:
+    """Add two topics and return their ids. The second is active."""
+    add_turns(memory, 1, 2)
+    add_turns(memory, 2, 2)
     memory.drain()
-    return topic_of(memory, 1).id, topic_of(memory, 2).id
+    return topic_of_marker(memory, 1).id, topic_of_marker(memory, 2).id
 
 
-def states(memory: Memory, to: str = "trip") -> dict[str, str]:
-    """By the marker that opened each topic."""
-    return {one.title.split()[0].removeprefix("#"): one.state for one in memory.topics(to)}
+def states_by_marker(memory: Memory, to: str = "trip") -> dict[str, str]:
+    """Return the state of each topic, by the marker of its first message."""
+    return {topic.title.split()[0].removeprefix("#"): topic.state for topic in memory.topics(to)}
 
 
-def members(memory: Memory, to: str = "trip") -> dict[str, list[str]]:
-    """The messages of each topic, by its id."""
-    return {one.id: [m.id for m in memory.topic_history(to, topic=one.id)] for one in memory.topics(to)}
+def message_ids_by_topic(memory: Memory, to: str = "trip") -> dict[str, list[str]]:
+    """Return the ids of each topic's messages, by the id of the topic."""
+    return {topic.id: [m.id for m in memory.topic_history(to, topic=topic.id)] for topic in memory.topics(to)}
 
 
-def adds_up(memory: Memory, to: str = "trip") -> None:
-    """Every message belongs to one topic, and the counts say so."""
-    found = members(memory, to)
-    assert sorted(one for ids in found.values() for one in ids) == sorted(m.id for m in memory.history(to))
+def check_assignment(memory: Memory, to: str = "trip") -> None:
+    """Assert that every message is in exactly one topic, and that the counts agree."""
+    ids_by_topic = message_ids_by_topic(memory, to)
+    assert sorted(each for ids in ids_by_topic.values() for each in ids) == sorted(m.id for m in memory.history(to))
     for topic in memory.topics(to):
-        assert topic.messages == len(found[topic.id]) == topic.active_messages + topic.archived_messages
+        assert topic.messages == len(ids_by_topic[topic.id]) == topic.active_messages + topic.archived_messages
 
 
-def texts_at_hand(location: str) -> set[str]:
+def unarchived_texts(location: str) -> set[str]:
     return {text for (text,) in ask(location, "SELECT content FROM texts")}
 
 
-def lasting(topic: Topic) -> dict[str, Any]:
-    """What a rebuild makes again."""
+def fields_after_rebuild(topic: Topic) -> dict[str, Any]:
+    """Return the fields of a topic that are the same after a rebuild."""
     names = ("id", "title", "tags", "pinned", "importance", "access_count", "messages", "merged", "created_at")
     return {name: value for name, value in topic.to_dict().items() if name in names}
 
 
-def enough_on_sqlite(location: str, full_count: bool) -> None:
-    """What the database has no part in runs on the other one in the long lane alone."""
+def skip_on_postgres_unless_full(location: str, full_count: bool) -> None:
+    """Skip a test on PostgreSQL, except in the long lane: the database has no part in what it checks."""
     if location.startswith("postgresql") and not full_count:
         pytest.skip("in the long lane")

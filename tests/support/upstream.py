@@ -4,7 +4,7 @@
         model.then(Trouble.CUT, Reply(429, headers={"Retry-After": "7"}))
         ...  # the next two requests fail in these ways, the third is answered
 
-`Trouble.WAIT` sends half of an answer and waits for `go_on()`, so that tests meet an answer in its middle.
+`Trouble.WAIT` sends half of an answer and waits for `resume()`, so that a test can act in the middle of an answer.
 """
 
 from __future__ import annotations
@@ -22,48 +22,51 @@ from typing import Any
 from support.fault_server import Fault, FaultServer, Reply, Request
 
 ANSWER = "Peanuts are what you cannot eat, and the ferry leaves at nine."
-HUGE = 300_000  # characters of a piece, of which there are twelve
+HUGE_PIECE_CHARACTERS = 300_000
+HUGE_PIECES = 12
 
 
 class Trouble(Enum):
     """Ways in which a chat model fails."""
 
     HANG = auto()  # takes the request, never answers
-    DRIP = auto()  # bytes that never make a whole event, or a whole reply
+    DRIP = auto()  # sends bytes that never complete an event or a reply
     HANG_INSIDE = auto()  # half of the answer, then nothing more
     CUT = auto()  # the connection breaks in the middle
     UNFINISHED = auto()  # ends properly, but before the answer does
     HTML = auto()  # 200, and a page
-    NOT_JSON = auto()  # the right form, with something else in it
+    NOT_JSON = auto()  # the right framing, but no JSON in it
     WRONG_SHAPE = auto()  # JSON of the wrong shape
     EMPTY = auto()  # an answer without words
     ERROR_INSIDE = auto()  # an error object in the middle of the stream, or instead of an answer
-    HUGE = auto()  # more than anybody can keep
-    WAIT = auto()  # no trouble: half of the answer, and the rest at `go_on()`
+    HUGE = auto()  # an answer too long to be stored
+    WAIT = auto()  # no failure: half of the answer, and the rest after `resume()`
 
 
 class ModelServer(FaultServer):
-    """Answers with `answer`, a word at a time where a stream is asked for, unless told otherwise."""
+    """A model that answers with `answer`, streamed word by word if body, unless a failure is planned."""
 
     def __init__(self, answer: Any = ANSWER, *, names: tuple[str, ...] = ("gpt-test", "gpt-other")) -> None:
         super().__init__(answer=answer)
         self.names = names
         self.is_waiting = threading.Event()  # an answer has reached its middle
-        self._go_on = threading.Event()
+        self._resume = threading.Event()
 
     @property
-    def asked(self) -> list[Any]:
-        """The bodies of requests for answers."""
+    def bodies(self) -> list[Any]:
+        """Return the bodies of all requests for answers so far."""
         return [request.json() for request in self.requests if request.path.endswith("/chat/completions")]
 
     def then(self, *faults: Any) -> None:
-        """Also: nobody waits yet. An answer does not say itself that it has gone on, since it may say so late, when the
-        next one waits already."""
+        """Plan the outcomes of the next requests, and clear `is_waiting`.
+
+        It is cleared here and not when an answer resumes: that may be late, when the next answer waits already.
+        """
         self.is_waiting.clear()
         super().then(*faults)
 
-    def go_on(self) -> None:
-        self._go_on.set()
+    def resume(self) -> None:
+        self._resume.set()
 
     async def _respond(
         self, request: Request, outcome: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -87,9 +90,9 @@ class ModelServer(FaultServer):
     # Whole
 
     async def _whole(
-        self, asked: Any, trouble: Trouble | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, body: Any, trouble: Trouble | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        body = json.dumps(self._completion(asked, trouble)).encode()
+        body = json.dumps(self._completion(body, trouble)).encode()
         kind = "application/json"
         if trouble is Trouble.HTML:
             body, kind = b"<html>Please sign in.</html>", "text/html"
@@ -114,51 +117,51 @@ class ModelServer(FaultServer):
         writer.write(head + body)
         await writer.drain()
 
-    def _completion(self, asked: Any, trouble: Trouble | None) -> Any:
-        message: dict[str, Any] = {"role": "assistant", "content": self._words(asked, trouble)}
+    def _completion(self, body: Any, trouble: Trouble | None) -> Any:
+        message: dict[str, Any] = {"role": "assistant", "content": self._words(body, trouble)}
         reason = "stop"
         if trouble is Trouble.EMPTY:
             message["content"] = ""
-        elif _wants_a_tool(asked):
-            message, reason = {"role": "assistant", "content": None, "tool_calls": [_call(asked)]}, "tool_calls"
+        elif _wants_a_tool(body):
+            message, reason = {"role": "assistant", "content": None, "tool_calls": [_call(body)]}, "tool_calls"
         return {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked["model"],
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
             "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
         }  # fmt: skip
 
-    def _words(self, asked: Any, trouble: Trouble | None) -> str:
-        return "word " * (HUGE * 12 // 5) if trouble is Trouble.HUGE else self._text(asked)
+    def _words(self, body: Any, trouble: Trouble | None) -> str:
+        return "word " * (HUGE_PIECE_CHARACTERS * HUGE_PIECES // 5) if trouble is Trouble.HUGE else self._text(body)
 
     # Streams
 
     async def _stream(
-        self, asked: Any, trouble: Trouble | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, body: Any, trouble: Trouble | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         kind = "text/html" if trouble is Trouble.HTML else "text/event-stream"
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         if trouble is Trouble.DRIP:
             await self._drip_on(b"", b"2\r\n: \r\n", reader, writer, forever=True)
-        pieces = self._pieces(asked, trouble)
+        pieces = self._pieces(body, trouble)
         half = (len(pieces) + 1) // 2
-        for place, piece in enumerate(pieces):
-            if place == half and trouble is Trouble.HANG_INSIDE:
+        for index, piece in enumerate(pieces):
+            if index == half and trouble is Trouble.HANG_INSIDE:
                 await self._drip_on(b"", b"", reader, writer, forever=False)
-            if place == half and trouble is Trouble.WAIT:
+            if index == half and trouble is Trouble.WAIT:
                 await self._wait(writer)
-            if place == half and trouble is Trouble.CUT:
+            if index == half and trouble is Trouble.CUT:
                 await writer.drain()
                 raise ConnectionResetError
-            if place == half and trouble is Trouble.ERROR_INSIDE:
+            if index == half and trouble is Trouble.ERROR_INSIDE:
                 piece = b'data: {"error": {"message": "overloaded", "code": "overloaded"}}\n\n'
-            if place == half and trouble is Trouble.UNFINISHED:
+            if index == half and trouble is Trouble.UNFINISHED:
                 break
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
-    def _pieces(self, asked: Any, trouble: Trouble | None) -> list[bytes]:
+    def _pieces(self, body: Any, trouble: Trouble | None) -> list[bytes]:
         if trouble is Trouble.HTML:
             return [b"<html>Please sign in.</html>"]
         if trouble is Trouble.NOT_JSON:
@@ -168,36 +171,36 @@ class ModelServer(FaultServer):
         deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
         reason = "stop"
         if trouble is Trouble.HUGE:
-            deltas += [({"content": "word " * (HUGE // 5)}, None)] * 12
-        elif trouble is not Trouble.EMPTY and _wants_a_tool(asked):
-            call, reason = _call(asked), "tool_calls"
+            deltas += [({"content": "word " * (HUGE_PIECE_CHARACTERS // 5)}, None)] * HUGE_PIECES
+        elif trouble is not Trouble.EMPTY and _wants_a_tool(body):
+            call, reason = _call(body), "tool_calls"
             arguments = call["function"]["arguments"]
-            begun = {"index": 0, **call, "function": {"name": call["function"]["name"], "arguments": ""}}
-            deltas += [({"tool_calls": [begun]}, None)]
+            first_call = {"index": 0, **call, "function": {"name": call["function"]["name"], "arguments": ""}}
+            deltas += [({"tool_calls": [first_call]}, None)]
             deltas += [
                 ({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}, None)
                 for part in (arguments[:5], arguments[5:])
             ]
         elif trouble is not Trouble.EMPTY:
-            deltas += [({"content": word}, None) for word in self._text(asked).replace(" ", " \0").split("\0")]
+            deltas += [({"content": word}, None) for word in self._text(body).replace(" ", " \0").split("\0")]
         deltas.append(({}, reason))
-        chunks = [_chunk(asked, [{"index": 0, "delta": delta, "finish_reason": end}]) for delta, end in deltas]
-        if (asked.get("stream_options") or {}).get("include_usage"):
+        chunks = [_chunk(body, [{"index": 0, "delta": delta, "finish_reason": end}]) for delta, end in deltas]
+        if (body.get("stream_options") or {}).get("include_usage"):
             chunks.append(
-                _chunk(asked, []) | {"usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}}
+                _chunk(body, []) | {"usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}}
             )
         return [*(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks), b"data: [DONE]\n\n"]
 
     async def _wait(self, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
         self.is_waiting.set()
-        await asyncio.to_thread(self._go_on.wait, 20)
-        self._go_on.clear()
+        await asyncio.to_thread(self._resume.wait, 20)
+        self._resume.clear()
 
     async def _drip_on(
         self, head: bytes, drop: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, forever: bool
     ) -> None:
-        """Until the peer gives up."""
+        """Send `head`, then drops of data if `forever`, until the client gives up."""
         writer.write(head)
         gone = asyncio.ensure_future(reader.read())
         self.is_waiting.set()
@@ -212,24 +215,24 @@ class ModelServer(FaultServer):
         raise ConnectionResetError
 
 
-def _wants_a_tool(asked: Any) -> bool:
-    """A tool is called where there is one and its result is not there yet."""
-    return bool(asked.get("tools")) and asked["messages"][-1]["role"] != "tool"
+def _wants_a_tool(body: Any) -> bool:
+    """Return whether to call a tool: the request offers one and has no result yet."""
+    return bool(body.get("tools")) and body["messages"][-1]["role"] != "tool"
 
 
-def _call(asked: Any) -> dict[str, Any]:
-    function = {"name": asked["tools"][0]["function"]["name"], "arguments": '{"city":"Jeddah","days":2}'}
-    return {"id": f"call_{len(asked['messages'])}", "type": "function", "function": function}
+def _call(body: Any) -> dict[str, Any]:
+    function = {"name": body["tools"][0]["function"]["name"], "arguments": '{"city":"Jeddah","days":2}'}
+    return {"id": f"call_{len(body['messages'])}", "type": "function", "function": function}
 
 
-def _chunk(asked: Any, choices: list[Any]) -> dict[str, Any]:
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": asked["model"]}
+def _chunk(body: Any, choices: list[Any]) -> dict[str, Any]:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
     return head | {"choices": choices}
 
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port where nobody answers, and nobody else begins to meanwhile."""
+    """Yield a port that is reserved, so that connections to it are refused."""
     with contextlib.closing(socket.socket()) as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Wrong arguments of everything about topics are refused by a typed error and change nothing."""
+"""Wrong arguments of all calls about topics are refused with a typed error and change nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from recollect import InvalidInput, Memory
-from recollect.core.models import Message
+from recollect.core.message import Message
 from recollect.storage.topic_edits import TopicEdits
-from support.talks import Open, opened, say
+from support.talks import OpenMemory, add_message, open_for_topics
 
 
 @pytest.fixture
-def memory(open_memory: Open) -> Memory:
-    return opened(open_memory)
+def memory(open_memory: OpenMemory) -> Memory:
+    return open_for_topics(open_memory)
 
 
 Call = Callable[[Memory, str, Any], object]
@@ -91,9 +91,9 @@ VALUES: dict[str, tuple[Call, list[Any]]] = {
 WRONG_NAMES = [5, 1.5, True, b"trip", ["trip"], {"a": 1}, "", "  ", "x\0y", "x" * 201, "\ud800"]
 
 
-def refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
-    """Every one of these is refused, as what it is and not by accident."""
-    say(memory, 1, "this is the only message", id="m")
+def assert_refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
+    """Assert that each value is refused with InvalidInput, and that nothing is changed."""
+    add_message(memory, 1, "this is the only message", id="m")
     memory.drain()
     before, said = memory.topics("trip"), memory.history("trip")
     outcomes = {}
@@ -102,7 +102,7 @@ def refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
             outcomes[repr(value)[:40]] = f"accepted: {call(memory, before[0].id, value)!r}"[:80]
         except InvalidInput:
             pass
-        except Exception as error:  # noqa: BLE001 - what came instead is told
+        except Exception as error:  # noqa: BLE001 - reported below
             outcomes[repr(value)[:40]] = repr(error)
     assert outcomes == {}
     assert memory.topics("trip") == before
@@ -110,19 +110,19 @@ def refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("call", [*NAMES.values(), *OPTIONAL_NAMES.values()], ids=[*NAMES, *OPTIONAL_NAMES])
-def test_a_name_or_id_that_is_none_is_refused(memory: Memory, call: Call) -> None:
-    refused(memory, call, [*WRONG_NAMES, *([None] if call in NAMES.values() else [])])
+def test_an_invalid_name_or_id_is_refused(memory: Memory, call: Call) -> None:
+    assert_refused(memory, call, [*WRONG_NAMES, *([None] if call in NAMES.values() else [])])
 
 
 @pytest.mark.parametrize(("call", "wrong"), VALUES.values(), ids=VALUES)
 def test_a_value_of_a_wrong_kind_is_refused(memory: Memory, call: Call, wrong: list[Any]) -> None:
-    refused(memory, call, wrong)
+    assert_refused(memory, call, wrong)
 
 
-def test_importance_that_is_none_is_refused_with_a_message(memory: Memory) -> None:
+def test_a_message_with_an_invalid_importance_is_refused(memory: Memory) -> None:
     for wrong in ("1", True, -0.1, 1.1, math.nan, [1]):
         with pytest.raises(InvalidInput):
-            say(memory, 1, importance=wrong)
+            add_message(memory, 1, importance=wrong)
     assert memory.history("trip") == list[Message]()
 
 
@@ -132,7 +132,7 @@ def test_importance_that_is_none_is_refused_with_a_message(memory: Memory) -> No
     ids=lambda wrong: next(iter(wrong)),
 )
 def test_a_change_of_several_things_is_refused_as_a_whole(memory: Memory, wrong: dict[str, Any]) -> None:
-    say(memory, 1)
+    add_message(memory, 1)
     memory.drain()
     before = memory.topics("trip")[0]
     right = {"title": "Andalusia", "tags": ["travel"], "pinned": True, "importance": 0.5, "state": "cold"}
@@ -142,7 +142,7 @@ def test_a_change_of_several_things_is_refused_as_a_whole(memory: Memory, wrong:
 
 
 def test_a_change_of_several_things_is_one_transaction(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(memory, 1)
+    add_message(memory, 1)
     memory.drain()
     topic = memory.topics("trip")[0].id
     changes: list[Any] = []

@@ -1,4 +1,4 @@
-"""How messages find their topics, and find them again when everything is placed anew."""
+"""Messages are assigned to topics, and to the same topics again by a rebuild."""
 
 from __future__ import annotations
 
@@ -9,58 +9,70 @@ import pytest
 
 from recollect import Memory, ProviderUnavailable
 from recollect.testing import FakeClock
-from support.talks import SMALL, Directions, Open, adds_up, chat, lasting, members, opened, say, states, topic_of
+from support.talks import (
+    SMALL_TOPICS,
+    MarkerEmbedder,
+    OpenMemory,
+    add_message,
+    add_turns,
+    check_assignment,
+    fields_after_rebuild,
+    message_ids_by_topic,
+    open_for_topics,
+    states_by_marker,
+    topic_of_marker,
+)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.fixture
-def memory(open_memory: Open) -> Memory:
-    return opened(open_memory)
+def memory(open_memory: OpenMemory) -> Memory:
+    return open_for_topics(open_memory)
 
 
-# 3. Placing
+# Assigning
 
 
 def test_messages_join_open_and_return(memory: Memory) -> None:
     for marker in (1, 1, 2, 1, 3, 2):
-        say(memory, marker)
-    say(memory, 1, "#1 #2 nearly the same as before")
+        add_message(memory, marker)
+    add_message(memory, 1, "#1 #2 nearly the same as before")
     memory.drain()
-    seqs = [[m.seq for m in memory.topic_history("trip", topic=topic_of(memory, n).id)] for n in (1, 2, 3)]
+    seqs = [[m.seq for m in memory.topic_history("trip", topic=topic_of_marker(memory, n).id)] for n in (1, 2, 3)]
     assert seqs == [[1, 2, 4, 7], [3, 6], [5]]
-    assert states(memory) == {"1": "active", "2": "warm", "3": "warm"}
+    assert states_by_marker(memory) == {"1": "active", "2": "warm", "3": "warm"}
 
 
-def test_the_threshold_is_a_setting(open_memory: Open) -> None:
+def test_the_threshold_is_a_setting(open_memory: OpenMemory) -> None:
     """#1 and #1 #1 #2 are at 0.894."""
     for threshold, topics in ((0.88, 1), (0.91, 2)):
-        memory = opened(open_memory, similarity_threshold=threshold)
+        memory = open_for_topics(open_memory, similarity_threshold=threshold)
         name = f"at {threshold}"
-        say(memory, 1, to=name)
-        say(memory, 1, "#1 #2 another matter it is", to=name)
+        add_message(memory, 1, to=name)
+        add_message(memory, 1, "#1 #2 another matter it is", to=name)
         memory.drain()
         assert len(memory.topics(name)) == topics
 
 
-def test_answers_and_tools_follow_the_talk(memory: Memory) -> None:
-    say(memory, 1)
-    say(memory, 2)
+def test_answers_and_tools_follow_the_active_topic(memory: Memory) -> None:
+    add_message(memory, 1)
+    add_message(memory, 2)
     memory.add("trip", "assistant", "#2 I shall look", tool_calls=[{"id": "c", "function": {"name": "f"}}])
     memory.add("trip", "tool", "#1 this is what was found", tool_call_id="c")
     memory.add("trip", "assistant", "#1 #2 #2 #2 so it is")
     memory.add("trip", "system", "#3 be kind to all of them")
     memory.drain()
     assert [m.seq for m in memory.topic_history("trip")] == [2, 3, 4, 5, 6]
-    assert topic_of(memory, 1).messages == 1
+    assert topic_of_marker(memory, 1).messages == 1
 
 
 def test_a_conversation_that_begins_with_the_system_has_its_topic(memory: Memory) -> None:
     memory.add("trip", "system", "you are helpful and kind")
     memory.add("trip", "assistant", "#1 how can I help you")
-    say(memory, 1)
+    add_message(memory, 1)
     memory.drain()
-    adds_up(memory)
+    check_assignment(memory)
 
 
 def test_a_title_is_the_first_80_characters(memory: Memory) -> None:
@@ -71,9 +83,9 @@ def test_a_title_is_the_first_80_characters(memory: Memory) -> None:
     assert topic.title == " ".join(text.split())[:80].strip()
 
 
-def test_a_reply_may_show_that_a_new_topic_was_none(memory: Memory) -> None:
-    """A second look: question and answer together are near to the first topic."""
-    say(memory, 1)
+def test_a_reply_may_dissolve_a_new_topic(memory: Memory) -> None:
+    """Question and answer together are near to the first topic."""
+    add_message(memory, 1)
     memory.drain()
     memory.add("trip", "user", "#1 #2 #2 now this is different")
     memory.drain()
@@ -82,59 +94,63 @@ def test_a_reply_may_show_that_a_new_topic_was_none(memory: Memory) -> None:
     memory.drain()
     (topic,) = memory.topics("trip")
     assert (topic.messages, topic.access_count, topic.state) == (3, 1, "active")
-    adds_up(memory)
+    check_assignment(memory)
 
 
-def test_users_messages_are_accesses_and_answers_are_none(memory: Memory) -> None:
-    chat(memory, 1, 3)
-    chat(memory, 2, 1)
-    chat(memory, 1, 4, first=4)
+def test_messages_of_the_user_are_accesses_and_answers_are_not(memory: Memory) -> None:
+    add_turns(memory, 1, 3)
+    add_turns(memory, 2, 1)
+    add_turns(memory, 1, 4, first=4)
     memory.drain()
-    assert (topic_of(memory, 1).access_count, topic_of(memory, 2).access_count) == (6, 0)
-    assert (topic_of(memory, 1).memory_type, topic_of(memory, 2).memory_type) == ("medium", "short")
+    assert (topic_of_marker(memory, 1).access_count, topic_of_marker(memory, 2).access_count) == (6, 0)
+    assert (topic_of_marker(memory, 1).memory_type, topic_of_marker(memory, 2).memory_type) == ("medium", "short")
 
 
 def test_access_counts_do_not_depend_on_how_often_the_worker_looks(memory: Memory) -> None:
     for name, often in (("once", False), ("often", True)):
         for marker in (1, 2, 1, 1, 3, 2, 1):
-            say(memory, marker, to=name)
+            add_message(memory, marker, to=name)
             if often:
                 memory.drain()
     memory.drain()
     found = [
-        sorted((one.title, one.access_count, one.messages) for one in memory.topics(name)) for name in ("once", "often")
+        sorted((topic.title, topic.access_count, topic.messages) for topic in memory.topics(name))
+        for name in ("once", "often")
     ]
     assert found[0] == found[1]
 
 
 def test_a_topic_was_last_active_when_it_was_last_spoken_of(memory: Memory, clock: FakeClock) -> None:
     start = clock.now()
-    say(memory, 1)
+    add_message(memory, 1)
     clock.advance(HOUR)
-    say(memory, 2)
+    add_message(memory, 2)
     clock.advance(HOUR)
     memory.add("trip", "assistant", "#2 an answer to that")
     clock.advance(5 * HOUR)
     memory.drain()
-    assert (topic_of(memory, 1).created_at, topic_of(memory, 1).last_active_at) == (start, start)
-    assert (topic_of(memory, 2).created_at, topic_of(memory, 2).last_active_at) == (start + HOUR, start + 2 * HOUR)
+    assert (topic_of_marker(memory, 1).created_at, topic_of_marker(memory, 1).last_active_at) == (start, start)
+    assert (topic_of_marker(memory, 2).created_at, topic_of_marker(memory, 2).last_active_at) == (
+        start + HOUR,
+        start + 2 * HOUR,
+    )
     stats = memory.topic_stats("trip")
     assert stats is not None
     assert (stats.age_seconds, stats.inactive_seconds) == (6 * 3600, 5 * 3600)
 
 
-def test_importance_given_with_a_message_is_its_topics(memory: Memory) -> None:
-    say(memory, 1, importance=0.4)
-    say(memory, 2)
-    say(memory, 1, importance=0.6)
-    say(memory, 1, importance=0.1)
+def test_the_importance_of_a_message_is_that_of_its_topic(memory: Memory) -> None:
+    add_message(memory, 1, importance=0.4)
+    add_message(memory, 2)
+    add_message(memory, 1, importance=0.6)
+    add_message(memory, 1, importance=0.1)
     memory.drain()
-    assert (topic_of(memory, 1).importance, topic_of(memory, 2).importance) == (0.6, 1.0)
-    assert topic_of(memory, 1).priority == 0.6
+    assert (topic_of_marker(memory, 1).importance, topic_of_marker(memory, 2).importance) == (0.6, 1.0)
+    assert topic_of_marker(memory, 1).priority == 0.6
 
 
-def test_importance_is_kept_when_a_new_topic_was_none(memory: Memory) -> None:
-    chat(memory, 1, 2)
+def test_importance_is_kept_when_a_new_topic_is_dissolved(memory: Memory) -> None:
+    add_turns(memory, 1, 2)
     memory.add("trip", "user", "#1 #2 #2 now this is different", importance=0.4)
     memory.add("trip", "assistant", "#1 #1 #1 no it is not")
     memory.drain()
@@ -142,46 +158,46 @@ def test_importance_is_kept_when_a_new_topic_was_none(memory: Memory) -> None:
     assert topic.importance == 0.4
 
 
-def test_what_says_too_little_stays_with_the_talk(memory: Memory) -> None:
-    say(memory, 1)
+def test_a_message_that_says_too_little_stays_with_the_active_topic(memory: Memory) -> None:
+    add_message(memory, 1)
     memory.add("trip", "user", "#2 ok")
     memory.add("trip", "user", "")
     memory.add("trip", "user", "#2 yes please do it")
     memory.drain()
-    assert [m.seq for m in memory.topic_history("trip", topic=topic_of(memory, 1).id)] == [1, 2, 3]
+    assert [m.seq for m in memory.topic_history("trip", topic=topic_of_marker(memory, 1).id)] == [1, 2, 3]
 
 
-def test_messages_wait_for_their_topic_while_the_embedder_is_away(open_memory: Open) -> None:
-    embedder = Directions()
-    memory = opened(open_memory, embedder=embedder)
-    chat(memory, 1, 2)
+def test_messages_wait_for_their_topic_while_the_embedder_is_away(open_memory: OpenMemory) -> None:
+    embedder = MarkerEmbedder()
+    memory = open_for_topics(open_memory, embedder=embedder)
+    add_turns(memory, 1, 2)
     memory.drain()
     embedder.failure = ProviderUnavailable("provider_unreachable", "nobody answers")
-    chat(memory, 2, 2)
+    add_turns(memory, 2, 2)
     assert not memory.drain().complete
     assert len(memory.topics("trip")) == 1
     assert len(memory.history("trip")) == 8
     embedder.failure = None
     assert memory.drain().complete
-    assert [topic_of(memory, n).messages for n in (1, 2)] == [4, 4]
-    adds_up(memory)
+    assert [topic_of_marker(memory, n).messages for n in (1, 2)] == [4, 4]
+    check_assignment(memory)
 
 
-def test_two_that_place_at_the_same_time_place_each_message_once(open_memory: Open) -> None:
-    memories = [opened(open_memory) for _ in range(2)]
+def test_two_processes_at_once_assign_each_message_once(open_memory: OpenMemory) -> None:
+    memories = [open_for_topics(open_memory) for _ in range(2)]
     failures: list[BaseException] = []
 
     def use(memory: Memory, first: int) -> None:
         try:
             for n in range(20):
-                say(memory, 1 + (first + n) % 5)
+                add_message(memory, 1 + (first + n) % 5)
                 if n % 3 == 0:
                     memory.drain()
             memory.drain()
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - reported below
             failures.append(error)
 
-    threads = [threading.Thread(target=use, args=(one, 2 * place)) for place, one in enumerate(memories)]
+    threads = [threading.Thread(target=use, args=(each, 2 * number)) for number, each in enumerate(memories)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -189,103 +205,110 @@ def test_two_that_place_at_the_same_time_place_each_message_once(open_memory: Op
     assert not failures
     memory = memories[0]
     assert memory.drain().complete
-    adds_up(memory)
-    before = sorted((lasting(one) for one in memory.topics("trip")), key=lambda one: str(one["id"]))
-    assert [one["messages"] for one in before] == [8] * 5
+    check_assignment(memory)
+    before = sorted(
+        (fields_after_rebuild(topic) for topic in memory.topics("trip")), key=lambda fields: str(fields["id"])
+    )
+    assert [each["messages"] for each in before] == [8] * 5
     memory.rebuild()
-    assert sorted((lasting(one) for one in memory.topics("trip")), key=lambda one: str(one["id"])) == before
+    assert (
+        sorted((fields_after_rebuild(topic) for topic in memory.topics("trip")), key=lambda fields: str(fields["id"]))
+        == before
+    )
 
 
-def test_topics_go_on_with_another_embedder(open_memory: Open) -> None:
-    first = opened(open_memory)
-    chat(first, 1, 2)
-    chat(first, 2, 2)
+def test_topics_continue_with_another_embedder(open_memory: OpenMemory) -> None:
+    first = open_for_topics(open_memory)
+    add_turns(first, 1, 2)
+    add_turns(first, 2, 2)
     first.drain()
-    before = members(first)
+    before = message_ids_by_topic(first)
     first.close()
-    second = opened(open_memory, embedder=Directions(32, name="other"))
-    say(second, 1)
-    say(second, 3)
-    say(second, 2)
+    second = open_for_topics(open_memory, embedder=MarkerEmbedder(32, name="other"))
+    add_message(second, 1)
+    add_message(second, 3)
+    add_message(second, 2)
     second.drain()
-    after = members(second)
+    after = message_ids_by_topic(second)
     assert len(after) == 3
-    assert {one: after[one][:4] for one in before} == before
-    assert [topic_of(second, n).messages for n in (1, 2, 3)] == [5, 5, 1]
-    adds_up(second)
+    assert {each: after[each][:4] for each in before} == before
+    assert [topic_of_marker(second, n).messages for n in (1, 2, 3)] == [5, 5, 1]
+    check_assignment(second)
 
 
 # Rebuilding
 
 
-def test_a_rebuild_makes_the_same_topics_again(open_memory: Open, clock: FakeClock) -> None:
-    memory = opened(open_memory, **SMALL, max_topics=3)
+def test_a_rebuild_makes_the_same_topics_again(open_memory: OpenMemory, clock: FakeClock) -> None:
+    memory = open_for_topics(open_memory, **SMALL_TOPICS, max_topics=3)
     for n, marker in enumerate((1, 2, 1, 3, 4, 1, 5, 2, 1, 1)):
-        chat(memory, marker, 1, first=n)
+        add_turns(memory, marker, 1, first=n)
         clock.advance(DAY)
         memory.drain()
-    before, whose, said = memory.topics("trip"), members(memory), memory.history("trip")
+    before, whose, said = memory.topics("trip"), message_ids_by_topic(memory), memory.history("trip")
     assert memory.rebuild().complete
     after = memory.topics("trip")
-    by_id = {one.id: one for one in after}
-    assert [lasting(by_id[one.id]) for one in before] == [lasting(one) for one in before]
-    assert [by_id[one.id].last_active_at for one in before] == [one.last_active_at for one in before]
-    assert members(memory) == whose
+    by_id = {each.id: each for each in after}
+    assert [fields_after_rebuild(by_id[each.id]) for each in before] == [fields_after_rebuild(each) for each in before]
+    assert [by_id[each.id].last_active_at for each in before] == [each.last_active_at for each in before]
+    assert message_ids_by_topic(memory) == whose
     assert memory.history("trip") == said
     assert after[0].id == before[0].id
-    adds_up(memory)
+    check_assignment(memory)
 
 
-def test_a_rebuild_knows_what_rests_in_the_archive(memory: Memory) -> None:
-    chat(memory, 1, 8)
-    chat(memory, 2, 1)
+def test_a_rebuild_keeps_counts_of_archived_messages(memory: Memory) -> None:
+    add_turns(memory, 1, 8)
+    add_turns(memory, 2, 1)
     memory.drain()
-    before = [(one.id, one.state, one.active_messages, one.archived_messages) for one in memory.topics("trip")]
-    assert topic_of(memory, 1).archived_messages == 11
+    before = [
+        (topic.id, topic.state, topic.active_messages, topic.archived_messages) for topic in memory.topics("trip")
+    ]
+    assert topic_of_marker(memory, 1).archived_messages == 11
     memory.rebuild()
-    after = [(one.id, one.state, one.active_messages, one.archived_messages) for one in memory.topics("trip")]
+    after = [(topic.id, topic.state, topic.active_messages, topic.archived_messages) for topic in memory.topics("trip")]
     assert after == before
-    assert topic_of(memory, 1).summary
+    assert topic_of_marker(memory, 1).summary
 
 
 def test_a_rebuild_keeps_tags_pins_titles_and_weights(memory: Memory) -> None:
     for marker in (1, 2, 3, 4, 5):
-        chat(memory, marker, 2)
+        add_turns(memory, marker, 2)
     memory.drain()
-    memory.tag_topic(topic_of(memory, 1).id, ["food", "travel"])
-    memory.pin_topic(topic_of(memory, 2).id)
-    memory.weigh_topic(topic_of(memory, 3).id, 0.3)
-    memory.rename_topic(topic_of(memory, 4).id, "#4 my own title")
-    before = [lasting(topic_of(memory, n)) for n in (1, 2, 3, 4, 5)]
-    whose = members(memory)
+    memory.tag_topic(topic_of_marker(memory, 1).id, ["food", "travel"])
+    memory.pin_topic(topic_of_marker(memory, 2).id)
+    memory.weigh_topic(topic_of_marker(memory, 3).id, 0.3)
+    memory.rename_topic(topic_of_marker(memory, 4).id, "#4 my own title")
+    before = [fields_after_rebuild(topic_of_marker(memory, n)) for n in (1, 2, 3, 4, 5)]
+    whose = message_ids_by_topic(memory)
     assert memory.rebuild().complete
-    assert [lasting(topic_of(memory, n)) for n in (1, 2, 3, 4, 5)] == before
+    assert [fields_after_rebuild(topic_of_marker(memory, n)) for n in (1, 2, 3, 4, 5)] == before
     assert list(before[0]["tags"]) == ["food", "travel"]
-    assert members(memory) == whose
+    assert message_ids_by_topic(memory) == whose
 
 
 @pytest.mark.parametrize("later_first", [False, True])
 def test_a_rebuild_keeps_a_merge(memory: Memory, later_first: bool) -> None:
-    chat(memory, 1, 2)
-    chat(memory, 2, 2)
+    add_turns(memory, 1, 2)
+    add_turns(memory, 2, 2)
     memory.drain()
-    pair = [topic_of(memory, n).id for n in ((2, 1) if later_first else (1, 2))]
-    before = lasting(memory.merge_topics(*pair))
+    pair = [topic_of_marker(memory, n).id for n in ((2, 1) if later_first else (1, 2))]
+    before = fields_after_rebuild(memory.merge_topics(*pair))
     memory.drain()
     done = memory.rebuild()
     assert (done.failed, done.complete) == ({}, True)
     (topic,) = memory.topics("trip")
-    assert lasting(topic) == before
-    adds_up(memory)
+    assert fields_after_rebuild(topic) == before
+    check_assignment(memory)
 
 
-def test_a_rebuild_keeps_a_merge_of_topics_that_are_alike(memory: Memory) -> None:
-    chat(memory, 1, 2)
+def test_a_rebuild_keeps_a_merge_of_similar_topics(memory: Memory) -> None:
+    add_turns(memory, 1, 2)
     memory.add("trip", "user", "#1 #1 #2 #2 #2 nearly the same thing")
     memory.drain()
-    a, b = (one.id for one in sorted(memory.topics("trip"), key=lambda one: one.messages, reverse=True))
+    a, b = (topic.id for topic in sorted(memory.topics("trip"), key=lambda each: each.messages, reverse=True))
     memory.merge_topics(a, b)
-    say(memory, 1)
+    add_message(memory, 1)
     memory.drain()
     assert memory.rebuild().complete
     (topic,) = memory.topics("trip")
@@ -295,16 +318,16 @@ def test_a_rebuild_keeps_a_merge_of_topics_that_are_alike(memory: Memory) -> Non
 @pytest.mark.parametrize("which", [slice(0, 2), slice(2, 4), slice(4, 6)], ids=["opening", "middle", "last"])
 @pytest.mark.parametrize("tagged", [False, True])
 def test_a_rebuild_keeps_a_split(memory: Memory, which: slice, tagged: bool) -> None:
-    ids = chat(memory, 1, 3)
+    ids = add_turns(memory, 1, 3)
     memory.drain()
-    topic = topic_of(memory, 1).id
+    topic = topic_of_marker(memory, 1).id
     if tagged:
         memory.tag_topic(topic, ["food"])
     part = memory.split_topic(topic, ids[which], title="apart").id
     memory.drain()
-    before = members(memory)
-    assert before == {topic: [one for one in ids if one not in ids[which]], part: ids[which]}
+    before = message_ids_by_topic(memory)
+    assert before == {topic: [each for each in ids if each not in ids[which]], part: ids[which]}
     assert memory.rebuild().complete
-    after = members(memory)
+    after = message_ids_by_topic(memory)
     assert after[part] == ids[which]
     assert after == before

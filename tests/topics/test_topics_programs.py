@@ -1,6 +1,6 @@
-"""Random programs over everything that can happen to topics: whatever the order, nothing is lost, doubled or left over.
+"""Random programs of all operations on topics: in any order, nothing is lost, doubled or left over.
 
-Each program is made of a seed, which a failure names.
+Each program comes from a seed, which a failure names.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from recollect import Memory, ProviderUnavailable, RecollectError
 from recollect.core.topics import Topic
 from recollect.testing import FakeClock
 from support.tables import ask, wrong_counts
-from support.talks import Directions, Open, adds_up, opened
+from support.talks import MarkerEmbedder, OpenMemory, check_assignment, open_for_topics
 
 STEPS = 34
 WORD = re.compile(r"zq\d+x")  # each message has one of its own
-# Refused because of what happened before; anything else is a fault.
-MAY_HAPPEN = {"nothing_left", "same_topic", "conversation_not_found", "topic_being_rebuilt"}
+# Errors that earlier steps can cause. Any other is a bug.
+EXPECTED_CODES = {"nothing_left", "same_topic", "conversation_not_found", "topic_being_rebuilt"}
 NO_OPENING = """
 SELECT t.id FROM topics t WHERE NOT EXISTS (
     SELECT 1 FROM topic_messages o WHERE o.topic_key = t.key AND o.seq = t.opened_seq
@@ -35,9 +35,9 @@ WHERE c.active_topic IS NOT NULL AND NOT EXISTS (SELECT 1 FROM topics t WHERE t.
 
 
 class Program:
-    """What is done, and what must be there."""
+    """A random program and the messages that must be stored after each step."""
 
-    def __init__(self, open_memory: Open, location: str, clock: FakeClock, folder: Path, seed: int) -> None:
+    def __init__(self, open_memory: OpenMemory, location: str, clock: FakeClock, folder: Path, seed: int) -> None:
         self.dice, self.clock, self.location, self.folder, self.seed = (
             random.Random(seed),
             clock,
@@ -45,9 +45,9 @@ class Program:
             folder,
             seed,
         )
-        self.embedder = Directions(16, f"of-{seed}")
+        self.embedder = MarkerEmbedder(16, f"of-{seed}")
         choose = self.dice.choice
-        self.memory = opened(
+        self.memory = open_for_topics(
             open_memory,
             embedder=self.embedder,
             person=f"person {seed}",
@@ -57,8 +57,8 @@ class Program:
             access_threshold_for_lt=choose((1, 5)),
             similarity_threshold=choose((None, None, None, 0.0, 0.5, 1.0)),
         )
-        self.said: dict[str, str] = {}  # texts by the ids of messages
-        self.saved: list[tuple[Path, dict[str, str]]] = []
+        self.texts: dict[str, str] = {}  # texts by the ids of messages
+        self.backups: list[tuple[Path, dict[str, str]]] = []
         self.count = 0
 
     def run(self) -> None:
@@ -67,9 +67,9 @@ class Program:
             try:
                 act(self, self.memory)
             except RecollectError as error:
-                assert error.code in MAY_HAPPEN, (act.__name__, error)
+                assert error.code in EXPECTED_CODES, (act.__name__, error)
         self.work(self.memory)
-        assert all(one.state == "ok" for one in self.memory.check())
+        assert all(finding.state == "ok" for finding in self.memory.check())
 
     def add(self, memory: Memory) -> None:
         marker = self.dice.randint(1, 5)
@@ -79,7 +79,7 @@ class Program:
             text = f"#{marker} {word} and some words that say what it is" if self.dice.random() < 0.85 else word
             role = self.dice.choice(("user", "user", "assistant", "assistant", "system"))
             importance = self.dice.random() if role == "user" and self.dice.random() < 0.1 else None
-            self.said[memory.add("trip", role, text, importance=importance).id] = text
+            self.texts[memory.add("trip", role, text, importance=importance).id] = text
             self.clock.advance(timedelta(minutes=self.dice.choice((1, 1, 50, 400))))
 
     def work(self, memory: Memory) -> None:
@@ -89,38 +89,40 @@ class Program:
         self.check()
 
     def check(self) -> None:
-        assert {one.id: one.content for one in self.memory.history("trip")} == self.said
-        adds_up(self.memory)
+        assert {message.id: message.content for message in self.memory.history("trip")} == self.texts
+        check_assignment(self.memory)
         for topic in self.memory.topics("trip"):
             assert topic.messages, "a topic without messages"
-            words = {word for one in self.members(topic) for word in WORD.findall(self.said[one])}
-            told = WORD.findall(f"{topic.title} {topic.summary or ''}")
-            assert words.issuperset(told), "told of what is not there"
-            assert topic.state != "cold" or topic.active_messages <= 1  # the conversation's first stays at hand
+            words = {word for message_id in self.members(topic) for word in WORD.findall(self.texts[message_id])}
+            shown = WORD.findall(f"{topic.title} {topic.summary or ''}")
+            assert words.issuperset(shown), "title or summary has words of messages that are not in the topic"
+            assert (
+                topic.state != "cold" or topic.active_messages <= 1
+            )  # the conversation's first message is never archived
         assert wrong_counts(self.location) == []
         assert ask(self.location, NO_OPENING) == ask(self.location, NOT_THERE) == []
 
     def erase(self, memory: Memory) -> None:
-        if self.said:
-            message = self.dice.choice(sorted(self.said))
+        if self.texts:
+            message = self.dice.choice(sorted(self.texts))
             memory.erase(message=message)
-            del self.said[message]
+            del self.texts[message]
 
     def erase_day(self, memory: Memory) -> None:
-        if self.said:
+        if self.texts:
             memory.erase(day=str(self.dice.choice(memory.history("trip")).at.date()), conversation="trip")
-            left = {one.id for one in memory.history("trip")}
-            self.said = {one: text for one, text in self.said.items() if one in left}
+            left = {message.id for message in memory.history("trip")}
+            self.texts = {message_id: text for message_id, text in self.texts.items() if message_id in left}
 
     def erase_topic(self, memory: Memory) -> None:
-        for topic in self.some(1):
+        for topic in self.choose_topics(1):
             ids = self.members(topic)
             memory.erase(topic=topic.id)
-            for one in ids:
-                del self.said[one]
+            for each in ids:
+                del self.texts[each]
 
     def merge(self, memory: Memory) -> None:
-        if len(chosen := self.some(2)) == 2:
+        if len(chosen := self.choose_topics(2)) == 2:
             memory.merge_topics(chosen[0].id, chosen[1].id)
 
     def unmerge(self, memory: Memory) -> None:
@@ -129,46 +131,46 @@ class Program:
             memory.unmerge_topic(self.dice.choice(parts))
 
     def split(self, memory: Memory) -> None:
-        for topic in self.some(1):
+        for topic in self.choose_topics(1):
             ids = self.members(topic)
             if ids:
                 memory.split_topic(topic.id, self.dice.sample(ids, self.dice.randint(1, len(ids))))
 
     def change(self, memory: Memory) -> None:
-        for topic in self.some(1):
+        for topic in self.choose_topics(1):
             self.dice.choice(
                 (
                     memory.archive_topic,
                     memory.restore_topic,
                     memory.pin_topic,
-                    lambda one: memory.pin_topic(one, pinned=False),
-                    lambda one: memory.tag_topic(one, ["tagged"]),
-                    lambda one: memory.weigh_topic(one, 0.3),
+                    lambda topic_id: memory.pin_topic(topic_id, pinned=False),
+                    lambda topic_id: memory.tag_topic(topic_id, ["tagged"]),
+                    lambda topic_id: memory.weigh_topic(topic_id, 0.3),
                 )
             )(topic.id)
 
     def feedback(self, memory: Memory) -> None:
-        if self.said:
-            memory.feedback(self.dice.choice(sorted(self.said)), self.dice.choice((-1, 0, 0.5, 1)))
+        if self.texts:
+            memory.feedback(self.dice.choice(sorted(self.texts)), self.dice.choice((-1, 0, 0.5, 1)))
 
     def wait(self, memory: Memory) -> None:
         self.clock.advance(timedelta(days=self.dice.choice((1, 5, 40, -3))))
 
     def rebuild(self, memory: Memory) -> None:
-        """Half of the time topics wait for their messages then."""
+        """Rebuild, half of the time without an embedder, so that topics await their messages."""
         if self.dice.random() < 0.5:
             self.embedder.failure = ProviderUnavailable("embedder_down", "away")
         memory.rebuild()
 
     def backup(self, memory: Memory) -> None:
-        self.saved.append((self.folder / f"{self.seed}-{len(self.saved)}.backup", dict(self.said)))
-        memory.backup(self.saved[-1][0])
+        self.backups.append((self.folder / f"{self.seed}-{len(self.backups)}.backup", dict(self.texts)))
+        memory.backup(self.backups[-1][0])
 
     def restore(self, memory: Memory) -> None:
-        if self.saved:
-            path, said = self.dice.choice(self.saved)
+        if self.backups:
+            path, said = self.dice.choice(self.backups)
             memory.restore(path)
-            self.said = dict(said)
+            self.texts = dict(said)
 
     def ask(self, memory: Memory) -> None:
         memory.search_topics("some words")
@@ -178,12 +180,12 @@ class Program:
             memory.topic_context("trip", topic=topic.id)
             memory.topic_stats("trip", topic=topic.id)
 
-    def some(self, count: int) -> list[Topic]:
+    def choose_topics(self, count: int) -> list[Topic]:
         topics = self.memory.topics("trip")
         return self.dice.sample(topics, min(count, len(topics)))
 
     def members(self, topic: Topic) -> list[str]:
-        return [one.id for one in self.memory.topic_history("trip", topic=topic.id)]
+        return [message.id for message in self.memory.topic_history("trip", topic=topic.id)]
 
 
 P = Program
@@ -196,7 +198,7 @@ ACTS: tuple[Callable[[Program, Memory], None], ...] = (
 @pytest.mark.kill
 @pytest.mark.parametrize("first", range(4))
 def test_random_programs_over_topics_lose_and_leave_nothing(
-    open_memory: Open, location: str, clock: FakeClock, tmp_path: Path, full_count: bool, first: int
+    open_memory: OpenMemory, location: str, clock: FakeClock, tmp_path: Path, full_count: bool, first: int
 ) -> None:
     programs = 100 if full_count else 2 if location.startswith("postgresql") else 12
     for seed in range(first, 4 * programs, 4):

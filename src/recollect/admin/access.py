@@ -1,6 +1,6 @@
-"""Who may ask a server: API keys and the sessions of browsers, each standing for a principal with scopes.
+"""Access to a server: API keys and browser sessions, each for one principal with key scopes.
 
-A key is 256 random bits, shown once. What is stored is its keyed hash; comparing takes the same time whatever differs.
+A token has 256 random bits and is shown once. Only its keyed hash is stored. Hashes are compared in constant time.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from recollect.admin.server_state import StoredMemory
 from recollect.core import times
-from recollect.core.drafts import to_json
 from recollect.core.errors import InvalidInput, NotFound
+from recollect.core.json_text import to_json
 from recollect.core.models import JsonObject, Principal, Record
-from recollect.core.protocols import Clock
-from recollect.core.text import identity
+from recollect.core.text import check_identity
 from recollect.storage.driver import Row
-from recollect.storage.store import SqlStore
 
-SCOPES: Final = ("read", "write", "admin")
-PREFIX: Final = "rk"
-_TOKEN: Final = re.compile(rf"{PREFIX}_([0-9a-f]{{16}})_[A-Za-z0-9_-]{{43}}")
-LOOK: Final = 0.5  # seconds between looks whether there are keys by now
+KEY_SCOPES: Final = ("read", "write", "admin")
+TOKEN_PREFIX: Final = "rk"  # noqa: S105 - the public start of every token
+_TOKEN: Final = re.compile(rf"{TOKEN_PREFIX}_([0-9a-f]{{16}})_[A-Za-z0-9_-]{{43}}")
+RECHECK_SECONDS: Final = 0.5  # between two checks whether there are keys by now
+MAX_KEY_DAYS: Final = 36_500
+MAX_LABEL_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Grant(Record):
-    """What a request may do, and as whom. `key` is the public id of the key, for logs and the audit."""
+    """The principal and key scopes of a request. `key` is the public id of the key, for logs and the audit."""
 
     principal: Principal
     scopes: tuple[str, ...]
     key: str
-    csrf: str | None = None  # of a session: must come back with whatever changes something
+    csrf: str | None = None  # of a session: every changing request must send it back
 
 
 @dataclass(frozen=True, slots=True)
 class Key(Record):
-    """A key as the operator sees it. `token` is there only when it was just made."""
+    """A key as the operator sees it. It has a `token` only in the reply to its creation."""
 
     id: str
     label: str
@@ -59,10 +60,12 @@ class Key(Record):
 
 
 class Access:
-    def __init__(self, store: SqlStore, clock: Clock, *, secret: str | None = None) -> None:
-        """Hashes are keyed with `secret`, or else with one that is kept in the database."""
-        self._serving, self._clock, self._secret = store.serving, clock, secret
-        self._asks, self._look_again = False, 0.0
+    """Creates and checks the keys and sessions in the database of a memory."""
+
+    def __init__(self, memory: StoredMemory, *, secret: str | None = None) -> None:
+        """Prepare the checks. Hashes are keyed with `secret`, by default with one that is stored in the database."""
+        self._rows, self._clock, self._secret = memory.store.server_state, memory.clock, secret
+        self._has_keys, self._next_check = False, 0.0
 
     # Keys
 
@@ -77,95 +80,99 @@ class Access:
         scopes: Sequence[str] = ("read", "write"),
         days: float | None = None,
     ) -> Key:
-        """A new key, with its token, which nobody can show again."""
-        unknown = set(scopes) - set(SCOPES)
+        """Create a key. Return it with its token, which cannot be shown again."""
+        unknown = set(scopes) - set(KEY_SCOPES)
         if unknown or not scopes:
-            raise InvalidInput("invalid_scope", f"A key has one or more of the scopes {', '.join(SCOPES)}.")
-        if days is not None and not 0 < days <= 36_500:
-            raise InvalidInput("invalid_days", "A key is good for more than 0 days.")
-        if not isinstance(label, str) or len(label) > 200 or "\x00" in label:
-            raise InvalidInput("invalid_label", "A label is text of at most 200 characters.")
-        now, public = self._clock.now(), secrets.token_hex(8)
-        token = f"{PREFIX}_{public}_{secrets.token_urlsafe(32)}"
+            raise InvalidInput("invalid_scope", f"A key has one or more of the scopes {', '.join(KEY_SCOPES)}.")
+        if days is not None and not 0 < days <= MAX_KEY_DAYS:
+            raise InvalidInput("invalid_days", f"A key is good for more than 0 and at most {MAX_KEY_DAYS:,} days.")
+        if not isinstance(label, str) or len(label) > MAX_LABEL_CHARACTERS or "\x00" in label:
+            raise InvalidInput("invalid_label", f"A label is text of at most {MAX_LABEL_CHARACTERS} characters.")
+        now, public_id = self._clock.now(), secrets.token_hex(8)
+        token = f"{TOKEN_PREFIX}_{public_id}_{secrets.token_urlsafe(32)}"
         row = {
-            "id": public, "hash": await self._hash(token), "label": label,
-            "person": identity(person, "person"),
-            "department": None if department is None else identity(department, "department"),
-            "ministry": None if ministry is None else identity(ministry, "ministry"),
-            "clearances": to_json([identity(one, "clearance") for one in clearances]),
-            "scopes": to_json([one for one in SCOPES if one in scopes]), "created_at": times.to_micros(now),
+            "id": public_id, "hash": await self._hash(token), "label": label,
+            "person": check_identity(person, "person"),
+            "department": None if department is None else check_identity(department, "department"),
+            "ministry": None if ministry is None else check_identity(ministry, "ministry"),
+            "clearances": to_json([check_identity(clearance, "clearance") for clearance in clearances]),
+            "scopes": to_json([scope for scope in KEY_SCOPES if scope in scopes]), "created_at": times.to_micros(now),
             "expires_at": None if days is None else times.to_micros(now + timedelta(days=days)), "revoked_at": None,
         }  # fmt: skip
-        await self._serving.add_key(row)
-        self._asks = True
-        return _key(row, token)
+        await self._rows.add_key(row)
+        self._has_keys = True
+        return _to_key(row, token)
 
     async def keys(self) -> list[Key]:
-        """All keys there ever were, oldest first."""
-        return [_key(row) for row in await self._serving.keys()]
+        """Return all keys that were ever created, oldest first."""
+        return [_to_key(row) for row in await self._rows.keys()]
 
     async def revoke_key(self, id: str) -> None:
-        """From now on nobody gets in by it, nor by its sessions."""
-        if not await self._serving.revoke_key(identity(id, "key"), now=self._clock.now()):
+        """Revoke a key and end its sessions. Raise NotFound if there is none to revoke."""
+        if not await self._rows.revoke_key(check_identity(id, "key"), now=self._clock.now()):
             raise NotFound("key_not_found", f"There is no key {id[:40]!r} that could be revoked.")
 
     async def has_keys(self) -> bool:
-        """Whether there ever was one: revoking the last does not open the door. One that is made elsewhere is noticed
-        within a moment."""
-        if not self._asks and time.monotonic() >= self._look_again:
-            self._asks = await self._serving.has_keys()
-            self._look_again = time.monotonic() + LOOK
-        return self._asks
+        """Say whether a key was ever created. If so, requests need one, even if the last key was revoked.
+
+        A key that another process creates is noticed within half a second.
+        """
+        if not self._has_keys and time.monotonic() >= self._next_check:
+            self._has_keys = await self._rows.has_keys()
+            self._next_check = time.monotonic() + RECHECK_SECONDS
+        return self._has_keys
 
     async def verify(self, token: str) -> Grant | None:
-        """What a token is good for, if anything."""
-        found = _TOKEN.fullmatch(token)
-        row = await self._serving.key(found[1]) if found is not None else None
+        """Return the grant of a token; None if it is unknown, expired or revoked."""
+        match = _TOKEN.fullmatch(token)
+        row = await self._rows.key(match[1]) if match is not None else None
         expected = bytes(row["hash"]) if row is not None else bytes(32)
-        same = hmac.compare_digest(await self._hash(token), expected)
-        if row is None or not same or not self._is_good(row):
+        is_same = hmac.compare_digest(await self._hash(token), expected)
+        if row is None or not is_same or not self._is_valid(row):
             return None
-        return _grant(row)
+        return _to_grant(row)
 
     # Sessions of browsers
 
     async def login(self, token: str, *, hours: float) -> tuple[str, Grant] | None:
-        """A session for whoever shows a key: an opaque cookie."""
+        """Start a session for the holder of a token. Return its opaque cookie and its grant; None for a bad token."""
         grant = await self.verify(token)
         if grant is None:
             return None
         cookie, now = secrets.token_urlsafe(32), self._clock.now()
         hashed = await self._hash(cookie)
-        await self._serving.add_session(hashed, grant.key, now=now, until=now + timedelta(hours=hours))
-        return cookie, _grant(await self._serving.session(hashed) or {}, await self._csrf(cookie))
+        await self._rows.add_session(hashed, grant.key, now=now, until=now + timedelta(hours=hours))
+        return cookie, _to_grant(await self._rows.session(hashed) or {}, await self._csrf(cookie))
 
     async def session(self, cookie: str) -> Grant | None:
-        row = await self._serving.session(await self._hash(cookie))
-        if row is None or not self._is_good(row) or row["session_expires_at"] <= times.to_micros(self._clock.now()):
+        """Return the grant of a session; None if it or its key is unknown, expired or revoked."""
+        row = await self._rows.session(await self._hash(cookie))
+        if row is None or not self._is_valid(row) or row["session_expires_at"] <= times.to_micros(self._clock.now()):
             return None
-        return _grant(row, await self._csrf(cookie))
+        return _to_grant(row, await self._csrf(cookie))
 
     async def logout(self, cookie: str) -> None:
-        await self._serving.end_session(await self._hash(cookie))
+        """End a session."""
+        await self._rows.end_session(await self._hash(cookie))
 
     async def _csrf(self, cookie: str) -> str:
         return (await self._hash(f"csrf {cookie}")).hex()
 
-    async def keyed(self, text: str) -> bytes:
-        """A hash that says nothing to who has only the database's rows of it."""
+    async def keyed_hash(self, text: str) -> bytes:
+        """Return a hash of a text that cannot be computed without the secret."""
         return await self._hash(text)
 
-    def _is_good(self, row: Row) -> bool:
+    def _is_valid(self, row: Row) -> bool:
         now = times.to_micros(self._clock.now())
         return row["revoked_at"] is None and (row["expires_at"] is None or row["expires_at"] > now)
 
     async def _hash(self, text: str) -> bytes:
         if self._secret is None:
-            self._secret = await self._serving.secret(secrets.token_urlsafe(32), now=self._clock.now())
+            self._secret = await self._rows.secret(secrets.token_urlsafe(32), now=self._clock.now())
         return hmac.new(self._secret.encode(), text.encode("utf-8", "replace"), hashlib.sha256).digest()
 
 
-def _key(row: Row, token: str | None = None) -> Key:
+def _to_key(row: Row, token: str | None = None) -> Key:
     moments = {
         name: None if row[name] is None else times.from_micros(row[name])
         for name in ("created_at", "expires_at", "revoked_at")
@@ -175,7 +182,7 @@ def _key(row: Row, token: str | None = None) -> Key:
     return Key(**texts, **lists, **moments, token=token)  # type: ignore[arg-type]
 
 
-def _grant(row: Row, csrf: str | None = None) -> Grant:
+def _to_grant(row: Row, csrf: str | None = None) -> Grant:
     clearances, scopes = json.loads(row["clearances"]), json.loads(row["scopes"])
-    who = Principal(row["person"], row["department"], row["ministry"], tuple(clearances))
-    return Grant(who, tuple(scopes), row["id"], csrf)
+    principal = Principal(row["person"], row["department"], row["ministry"], tuple(clearances))
+    return Grant(principal, tuple(scopes), row["id"], csrf)

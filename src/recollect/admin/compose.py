@@ -1,6 +1,6 @@
-"""From a location and settings to wired parts: the only file that knows all of them.
+"""Composes a memory: makes driver, store, model, embedder and clock from a location and settings.
 
-Environment and settings file are read here, once, when a memory is made.
+Environment and settings file are read here alone, once, when a memory is made.
 """
 
 from __future__ import annotations
@@ -18,28 +18,43 @@ from recollect.core.protocols import Clock, Embedder, Model
 from recollect.providers.chat import Upstream
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import Timeouts
-from recollect.settings import DEFAULT_FILE, FILE_VARIABLE, Settings, from_environment, from_file, layer, preset
+from recollect.settings import (
+    DEFAULT_SETTINGS_FILE,
+    SETTINGS_FILE_VARIABLE,
+    Settings,
+    merge_layers,
+    preset,
+    read_environment,
+    read_settings_file,
+)
 from recollect.storage.driver import Driver
 from recollect.storage.store import SqlStore
 
-_POSTGRES: Final = ("postgresql://", "postgres://")
+_POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
+MAX_CONNECT_SECONDS: Final = 5.0
 
 
 class SystemClock:
+    """The clock of the machine."""
+
     def now(self) -> datetime:
+        """Return the current moment in UTC."""
         return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What an engine is made of. `environment` and `file` are the settings found there."""
+class Components:
+    """The parts of a memory that are made from its arguments and settings.
+
+    `given`, `environment` and `file` are the settings of the constructor, the environment and the settings file.
+    """
 
     store: SqlStore
     driver: Driver
-    database: Path | None  # the file, of SQLite
+    database: Path | None  # the file of an SQLite database
     clock: Clock
     model: Model | None
-    hosted: bool  # the model answers by a prompt of its own, with plain text
+    hosted: bool  # the model has a prompt of its own and answers with plain text
     embedder: Embedder | None
     upstream: Upstream | None  # the model that answers people
     owned: tuple[OpenAIModel | OpenAIEmbedder | Upstream, ...]  # made here, so closed with the memory
@@ -55,14 +70,17 @@ def compose(
     model: Model | None = None,
     embedder: Embedder | None = None,
     clock: Clock | None = None,
-) -> Parts:
+) -> Components:
+    """Make the parts of a memory. Nothing is opened yet. Raise InvalidInput for an argument that does not fit."""
     if isinstance(settings, str):
         settings = preset(settings)
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInput("invalid_settings", "`settings` takes a Settings object or the name of a preset.")
-    environment = from_environment(os.environ)
-    file = from_file(Path(os.environ.get(FILE_VARIABLE, DEFAULT_FILE)), named=FILE_VARIABLE in os.environ)
-    start = layer(settings, {}, environment, file).settings
+    environment = read_environment(os.environ)
+    file = read_settings_file(
+        Path(os.environ.get(SETTINGS_FILE_VARIABLE, DEFAULT_SETTINGS_FILE)), named=SETTINGS_FILE_VARIABLE in os.environ
+    )
+    start_settings = merge_layers(settings, {}, environment, file).settings
     if embedder is not None and not _is_embedder(embedder):
         raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
     if model is not None and not _is_model(model):
@@ -70,16 +88,16 @@ def compose(
             "invalid_model", "A model has a name and an async method complete(messages, *, schema, max_tokens)."
         )
     driver = make_driver(location)
-    own_model = make_model(start) if model is None else None
-    own_embedder = make_embedder(start) if embedder is None else None
-    upstream = make_upstream(start)
-    return Parts(
+    own_model = make_model(start_settings) if model is None else None
+    own_embedder = make_embedder(start_settings) if embedder is None else None
+    upstream = make_upstream(start_settings)
+    return Components(
         store=SqlStore(driver),
         driver=driver,
         database=sqlite_file(location),
         clock=clock or SystemClock(),
         model=model or own_model,
-        hosted=own_model is not None and start.prompt_id_summary_global is not None,
+        hosted=own_model is not None and start_settings.prompt_id_summary_global is not None,
         embedder=embedder or own_embedder,
         upstream=upstream,
         owned=tuple(part for part in (own_model, own_embedder, upstream) if part is not None),
@@ -90,8 +108,8 @@ def compose(
 
 
 def _is_embedder(value: object) -> bool:
-    named = isinstance(getattr(value, "name", None), str) and isinstance(getattr(value, "dimensions", None), int)
-    return named and inspect.iscoroutinefunction(getattr(value, "embed", None))
+    is_described = isinstance(getattr(value, "name", None), str) and isinstance(getattr(value, "dimensions", None), int)
+    return is_described and inspect.iscoroutinefunction(getattr(value, "embed", None))
 
 
 def _is_model(value: object) -> bool:
@@ -106,7 +124,7 @@ def _is_model(value: object) -> bool:
 
 
 def make_model(settings: Settings) -> OpenAIModel | None:
-    """The model at `model_url`, if one is set. Its address and key are fixed when the memory is made."""
+    """Return the model at `model_url`, if one is set. Its address and key are fixed when the memory is made."""
     if settings.model_url is None:
         return None
     name = settings.memory_summarizer_model or settings.model_name
@@ -124,20 +142,20 @@ def make_model(settings: Settings) -> OpenAIModel | None:
 
 
 def make_upstream(settings: Settings) -> Upstream | None:
-    """The chat model at `model_url`, if there is a name to ask for."""
+    """Return the chat model at `model_url`, if `model_name` is set too."""
     if settings.model_url is None or settings.model_name is None:
         return None
     return Upstream(
         settings.model_url,
         settings.model_name,
         settings.api_key,
-        patience=settings.provider_timeout_seconds,
-        longest=settings.chat_timeout_seconds,
+        piece_timeout=settings.provider_timeout_seconds,
+        answer_timeout=settings.chat_timeout_seconds,
     )
 
 
 def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
-    """The embedder at `embedder_url`, if one is set."""
+    """Return the embedder at `embedder_url`, if one is set."""
     if settings.embedder_url is None:
         return None
     if settings.embedder_name is None:
@@ -154,25 +172,27 @@ def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
 
 def _timeouts(settings: Settings) -> Timeouts:
     attempt = settings.provider_timeout_seconds
-    return Timeouts(connect=min(5.0, attempt), attempt=attempt, total=attempt * (settings.provider_retries + 1))
+    return Timeouts(
+        connect=min(MAX_CONNECT_SECONDS, attempt), attempt=attempt, total=attempt * (settings.provider_retries + 1)
+    )
 
 
 def make_driver(location: str | os.PathLike[str]) -> Driver:
-    """A path, sqlite:///path, ":memory:" or postgresql://…"""
+    """Return the driver for a location: a path, sqlite:///path, ":memory:" or postgresql://…"""
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\x00" in text:
         raise InvalidInput("invalid_location", "A location is a path, sqlite:///path or postgresql://…")
-    if text.startswith(_POSTGRES):
-        return _postgres(text)
+    if text.startswith(_POSTGRES_SCHEMES):
+        return _make_postgres_driver(text)
     from recollect.storage.sqlite import SqliteDriver
 
     return SqliteDriver(_sqlite_path(text))
 
 
 def sqlite_file(location: str | os.PathLike[str]) -> Path | None:
-    """Where the file of an SQLite database lies; None for PostgreSQL and for memory."""
+    """Return the path of an SQLite database; None for PostgreSQL and ":memory:"."""
     text = os.fspath(location)
-    if text.startswith(_POSTGRES) or text == ":memory:":
+    if text.startswith(_POSTGRES_SCHEMES) or text == ":memory:":
         return None
     return Path(_sqlite_path(text))
 
@@ -190,9 +210,11 @@ def _sqlite_path(text: str) -> str:
     return text
 
 
-def _postgres(dsn: str) -> Driver:
+def _make_postgres_driver(dsn: str) -> Driver:
     try:
         from recollect.storage.postgres import PostgresDriver
     except ImportError as error:
-        raise InvalidInput("postgres_not_installed", "Install it with: pip install 'recollect[postgres]'") from error
+        raise InvalidInput(
+            "postgres_not_installed", "PostgreSQL needs an extra. Install it with: pip install 'recollect[postgres]'"
+        ) from error
     return PostgresDriver(dsn)

@@ -1,4 +1,4 @@
-"""The settings in force for everybody who asks: of the constructor, the database, the environment and the file."""
+"""The current settings of each person, merged from constructor, database, environment and settings file."""
 
 from __future__ import annotations
 
@@ -7,79 +7,98 @@ import time
 from collections import OrderedDict
 from typing import Any, Final
 
-from recollect.admin.compose import Parts
+from recollect.admin.compose import Components
 from recollect.core.models import Principal
-from recollect.settings import Settings, checked_changes, layer
+from recollect.settings import LayeredSettings, Settings, check_changes, merge_layers
 
-FRESH: Final = 1.0  # seconds; other processes may change settings
-KEPT: Final = 10_000  # people whose settings are kept in memory
+MAX_AGE_SECONDS: Final = 1.0  # older cached settings are read again: other processes may change them
+CACHED_PEOPLE: Final = 10_000
 
 
 class SettingsBook:
-    """Everybody's settings. What was not read yet is as it was at the start."""
+    """The settings of all people. Those not read from the database yet are the ones known at the start."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._kept: OrderedDict[str, CurrentSettings] = OrderedDict()
+    def __init__(self, components: Components) -> None:
+        self._components = components
+        self._cache: OrderedDict[str, CurrentSettings] = OrderedDict()  # by person
 
     def of(self, principal: Principal) -> CurrentSettings:
+        """Return the settings of a person. Keeps those used last."""
         person = principal.person
-        if person not in self._kept:
-            self._kept[person] = CurrentSettings(self._parts, principal)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(person)
-        return self._kept[person]
+        if person not in self._cache:
+            self._cache[person] = CurrentSettings(self._components, principal)
+            if len(self._cache) > CACHED_PEOPLE:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(person)
+        return self._cache[person]
 
     def now(self, principal: Principal) -> Settings:
+        """Return the settings of a person as they were last read."""
         return self.of(principal).now
 
+    def forget(self, person: str | None = None) -> None:
+        """Drop what was read of a person's settings, or of everybody's. They are read again when they are needed."""
+        for name, current in self._cache.items():
+            if person in (None, name):
+                current.forget()
+
     async def prepare(self, principal: Principal) -> None:
-        """Before something is done for somebody."""
+        """Re-read the settings of a person if they are too old, before work is done for them."""
         await self.of(principal).fresh()
 
 
 class CurrentSettings:
-    """One person's. Read anew from the database now and then, since other processes may change them."""
+    """The settings of one person. Re-read from the database after a second, as other processes may change them."""
 
-    def __init__(self, parts: Parts, principal: Principal) -> None:
-        self._parts, self._principal = parts, principal
-        self._layered = layer(parts.given, {}, parts.environment, parts.file)
-        self._overridden: set[str] = set()  # changed here since the constructor spoke
-        self._read: float | None = None
-        self._reading = asyncio.Lock()
+    def __init__(self, components: Components, principal: Principal) -> None:
+        self._components, self._principal = components, principal
+        self._merged = self._known_at_start()
+        self._overridden: set[str] = set()  # names that were changed here and replace those of the constructor
+        self._read_at: float | None = None  # seconds of the monotonic clock
+        self._read_lock = asyncio.Lock()
+
+    def _known_at_start(self) -> LayeredSettings:
+        return merge_layers(self._components.given, {}, self._components.environment, self._components.file)
+
+    def forget(self) -> None:
+        """Drop what was read from the database."""
+        self._merged, self._read_at = self._known_at_start(), None
 
     @property
     def now(self) -> Settings:
-        return self._layered.settings
+        """Return the settings as they were last read."""
+        return self._merged.settings
 
     @property
     def origins(self) -> dict[str, str]:
-        return dict(self._layered.origins)
+        """Return for each setting where its value comes from."""
+        return dict(self._merged.origins)
 
     async def fresh(self) -> Settings:
-        """As they were a second ago, or are now."""
+        """Return the settings; re-read them from the store if the cached copy is older than one second."""
         if self._is_fresh:
             return self.now
-        async with self._reading:  # many who ask at once share one look
+        async with self._read_lock:  # callers that ask at once share one read
             return self.now if self._is_fresh else await self.refresh()
 
     @property
     def _is_fresh(self) -> bool:
-        return self._read is not None and time.monotonic() - self._read <= FRESH
+        return self._read_at is not None and time.monotonic() - self._read_at <= MAX_AGE_SECONDS
 
     async def refresh(self) -> Settings:
-        operator, own = await self._parts.store.settings(self._principal)
-        self._read = time.monotonic()
-        given = self._parts.given
-        if given is not None and self._overridden:  # a change made here counts more than what the constructor said
+        """Re-read the settings from the store and return them."""
+        operator, own = await self._components.store.settings(self._principal)
+        self._read_at = time.monotonic()
+        given = self._components.given
+        if given is not None and self._overridden:  # a later change replaces an argument
             given = Settings(**given.model_dump(include=given.model_fields_set - self._overridden))
-        self._layered = layer(given, own, self._parts.environment, self._parts.file, operator=operator)
+        self._merged = merge_layers(given, own, self._components.environment, self._components.file, operator=operator)
         return self.now
 
     async def change(self, changes: dict[str, Any]) -> Settings:
-        texts = checked_changes(await self.refresh(), changes)
-        await self._parts.store.change_settings(self._principal, texts, now=self._parts.clock.now())
+        """Check and store changes, and return the new settings. None takes a stored value back."""
+        texts = check_changes(await self.refresh(), changes)
+        await self._components.store.change_settings(self._principal, texts, now=self._components.clock.now())
         self._overridden |= {name for name, text in texts.items() if text is not None}
         self._overridden -= {name for name, text in texts.items() if text is None}
         return await self.refresh()

@@ -1,4 +1,4 @@
-"""What `recollect doctor` prints: whether the store, the tokens, the work and the embedder are as they should be."""
+"""Checks the health of a memory for `recollect doctor`: store, token counts, derived work, embedder."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from recollect.storage.store import SqlStore
 
 
 async def examine(store: SqlStore, principal: Principal, embedders: Embedders, *, counter: str) -> list[Finding]:
-    found = await store.examine()
-    found.append(await asyncio.to_thread(_tokens, counter))
+    """Return what the checks found, good or bad. `counter` names the tokenizer that counts."""
+    findings = await store.examine()
+    findings.append(await asyncio.to_thread(_check_tokenizer, counter))
     pending = len(await store.pending_erasures())
     if pending:
-        detail = f"{pending} erasures wait for another process to let go of old pages"
-        found.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
-    due = (await store.stats(principal))["due"]
-    state = f"{due} conversations wait for derived work" if due else "nothing is missing"
-    return [*found, Finding("work", "ok", state), await _embedder(embedders)]
+        detail = f"{pending} erasures wait for another process to release old pages"
+        findings.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
+    due = (await store.log.stats(principal))["due"]
+    detail = f"{due} conversations wait for derived work" if due else "nothing is missing"
+    return [*findings, Finding("work", "ok", detail), await _check_embedder(embedders)]
 
 
-def _tokens(counter: str) -> Finding:
+def _check_tokenizer(counter: str) -> Finding:
     tokenizer = tokenizer_for(counter)
     if tokenizer.exact:
         return Finding("tokens", "ok", f"counted exactly with {tokenizer.name}")
     return Finding("tokens", "warning", "token counts are estimates", "reinstall recollect")
 
 
-async def _embedder(embedders: Embedders) -> Finding:
+async def _check_embedder(embedders: Embedders) -> Finding:
     name, dimensions = embedders.identity
     try:
         await embedders.embed(embedders.current, ["hello"])

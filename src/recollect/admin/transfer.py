@@ -1,83 +1,95 @@
-"""Export and import: streams between files and the store, never holding more than a batch."""
+"""Exports to files and imports from them, in streams: never more than one batch is in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-from recollect.core import drafts, profile, times
+from recollect.core import profile, times
 from recollect.core.errors import Conflict, InvalidInput
-from recollect.core.models import About, Conversation, Draft, Imported, Message, Principal
+from recollect.core.message import Draft, Message, make_draft
+from recollect.core.models import About, Conversation, Imported, Principal
 from recollect.core.protocols import Clock
-from recollect.core.text import TITLE_LIMIT, identity, storable
-from recollect.formats import Batch, Skipped, ToldOfOneself, format_of, ndjson_lines, read
+from recollect.core.scope import PersonScope, Scope
+from recollect.core.text import MAX_TITLE_CHARACTERS, check_identity, replace_unstorable
+from recollect.formats import Batch, ExportedProfile, Skipped, detect_file_format, ndjson_lines, read_file
 from recollect.runtime.ids import new_id
-from recollect.storage.sqlite_file import blocks, clear_drafts
+from recollect.storage.file_drafts import clear_drafts
 from recollect.storage.store import SqlStore
 
-PAGE = 500
-REPORTED = 100  # skipped items that are named; the rest is counted
-HEADER = b'{"format":"recollect"'
+PAGE_MESSAGES: Final = 500
+MAX_REPORTED_SKIPS: Final = 100  # skipped items that are named; further ones are only counted
+EXPORT_HEADER: Final = b'{"format":"recollect"'  # the start of every export
 
 
-async def export(store: SqlStore, principal: Principal, target: Path) -> int:
-    """Write all conversations to `target`, which appears under its name only when it is whole.
+async def export(store: SqlStore, principal: Principal, scope: Scope, target: Path) -> int:
+    """Write a scope to a file, which appears under its name only when it is whole. Return the number of messages.
 
     The profile comes first, if the person consents.
     """
-    await asyncio.to_thread(_check_target, target)
+    conversations = await EXPORTED[type(scope)](store, principal)
+    await asyncio.to_thread(_check_target, store, target)
     loop = asyncio.get_running_loop()
-    listed = await store.given_titles(principal)
-    told = await store.profiles.get(principal)
+    exported_profile = await store.profiles.get(principal)
     count = 0
 
-    def messages(conversation: Conversation) -> Iterator[Message]:
+    def read_messages(conversation: Conversation) -> Iterator[Message]:
         nonlocal count
         after = 0
         while True:
-            turn = store.page(principal, conversation.name, after=after, limit=PAGE)
-            page = asyncio.run_coroutine_threadsafe(turn, loop).result()
+            read_page = store.log.page(principal, conversation.name, after=after, limit=PAGE_MESSAGES)
+            page = asyncio.run_coroutine_threadsafe(read_page, loop).result()
             if not page:
                 return
             after, count = page[-1].seq, count + len(page)
             yield from page
 
-    def write() -> None:
+    def write_file() -> None:
         clear_drafts(str(target))
         draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
-            with open(draft, "xb", opener=_private) as stream:
-                stream.writelines(ndjson_lines(((one, title, messages(one)) for one, title in listed), told))
+            with open(draft, "xb", opener=_open_private) as stream:
+                contents = ((entry, title, read_messages(entry)) for entry, title in conversations)
+                stream.writelines(ndjson_lines(contents, exported_profile))
                 stream.flush()
                 os.fsync(stream.fileno())
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
 
-    await asyncio.to_thread(write)
+    await asyncio.to_thread(write_file)
     return count
 
 
-def _check_target(target: Path) -> None:
-    """An earlier export may be written anew; a database or anything else that was named by mistake may not."""
+def _check_target(store: SqlStore, target: Path) -> None:
+    """Raise unless the target is new or an earlier export: a file named by mistake must not be overwritten."""
     if not target.parent.is_dir():
         raise InvalidInput("folder_not_found", f"There is no folder {target.parent}.")
     if target.exists() and not target.is_file():
         raise InvalidInput("not_a_file", f"{target} is not a file.")
-    start = next(blocks(str(target)), b"") if target.is_file() else b""  # it may be the database itself
-    if start and not start.startswith(HEADER):
-        raise Conflict("file_exists", f"{target} exists and is not an export; it is not overwritten.")
+    start = store.read_start(target) if target.is_file() else b""  # it may be the database itself
+    if start and not start.startswith(EXPORT_HEADER):
+        raise Conflict("file_exists", f"{target} exists and is not an export. Choose another name.")
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+# Lists the conversations of each kind of scope, with the titles that callers gave them.
+EXPORTED: Final[
+    Mapping[type[Scope], Callable[[SqlStore, Principal], Awaitable[list[tuple[Conversation, str | None]]]]]
+] = {
+    PersonScope: lambda store, principal: store.log.conversations_with_titles(principal),
+}
+
+
 class Importer:
-    """One import: reads batches on a thread, stores each in one transaction, keeps the tally."""
+    """One import: reads batches on a thread, stores each in one transaction, and counts. With `dry_run` only counts."""
 
     def __init__(
         self,
@@ -92,8 +104,8 @@ class Importer:
         self._store, self._principal, self._clock = store, principal, clock
         self._database, self._actor, self._dry_run = database, actor, dry_run
         self._conversations: set[str] = set()
-        self._messages = self._added = self._skips = 0
-        self._skipped: list[str] = []
+        self._messages = self._added = self._skip_count = 0
+        self._skip_reasons: list[str] = []
 
     async def run(
         self,
@@ -103,87 +115,92 @@ class Importer:
         record_limit: int,
         progress: Callable[[int], None] | None = None,
     ) -> Imported:
+        """Import a file. Return what was added, and what was skipped and why.
+
+        Records of more than `record_limit` bytes are skipped. `progress` is called with the bytes read so far.
+        """
         if self._database is not None and await asyncio.to_thread(_is_same_file, source, self._database):
-            raise InvalidInput("own_database", "This is the database itself; `restore` takes backups.")
-        kind = format if format is not None else await asyncio.to_thread(_format_of, source)
-        items = read(source, format=kind, record_limit=record_limit, progress=progress)
+            raise InvalidInput("own_database", "This is the database itself. To go back to a backup, use `restore`.")
+        file_format = format if format is not None else await asyncio.to_thread(_detect_format, source)
+        items = read_file(source, format=file_format, record_limit=record_limit, progress=progress)
         while (item := await asyncio.to_thread(next, items, None)) is not None:
             if isinstance(item, Skipped):
                 self._skip(f"{item.where}: {item.reason}")
-            elif isinstance(item, ToldOfOneself):
+            elif isinstance(item, ExportedProfile):
                 await self._store_profile(item)
             else:
                 await self._store_batch(item)
         known = self._messages - self._added
         return Imported(
-            kind, len(self._conversations), self._messages, self._added, known, tuple(self._skipped), self._skips
-        )
+            file_format, len(self._conversations), self._messages, self._added, known,
+            tuple(self._skip_reasons), self._skip_count,
+        )  # fmt: skip
 
     def _skip(self, reason: str, count: int = 1) -> None:
-        self._skips += count
-        if len(self._skipped) < REPORTED:
-            self._skipped.append(reason)
+        self._skip_count += count
+        if len(self._skip_reasons) < MAX_REPORTED_SKIPS:
+            self._skip_reasons.append(reason)
 
-    async def _store_profile(self, told: ToldOfOneself) -> None:
-        """A profile that is there already stays as it is. Consent never comes from a file."""
+    async def _store_profile(self, exported: ExportedProfile) -> None:
+        """Store a profile, unless the person has one. Consent never comes from a file."""
         try:
-            fields = profile.changes(told.fields)
-            updated_at = times.in_zone(times.parse_moment(told.updated_at, "updated_at"), "UTC")
+            fields = profile.check_changes(exported.fields)
+            updated_at = times.to_utc(times.parse_moment(exported.updated_at, "updated_at"), "UTC")
         except InvalidInput as error:
-            self._skip(f"{told.where}: {error.message}")
+            self._skip(f"{exported.where}: {error.message}")
             return
         if self._dry_run or not any(fields.values()):
             return
-        kept = await self._store.profiles.keep(
+        is_stored = await self._store.profiles.import_profile(
             self._principal, fields, updated_at=updated_at, actor=self._actor, now=self._clock.now()
         )
-        if not kept:
-            self._skip(f"{told.where}: there is another profile already, which stays")
+        if not is_stored:
+            self._skip(f"{exported.where}: the person has another profile, which stays")
 
     async def _store_batch(self, batch: Batch) -> None:
         try:
-            name = identity(batch.conversation, "conversation")
+            name = check_identity(batch.conversation, "conversation")
         except InvalidInput as error:
             self._skip(f"conversation {batch.conversation!r:.60}: {error.message}", len(batch.messages) or 1)
             return
-        about = self._about(batch)
+        about = self._describe(batch)
         now = self._clock.now()
-        checked = [draft for fields in batch.messages if (draft := self._checked(name, fields)) is not None]
+        drafts = [draft for fields in batch.messages if (draft := self._make_draft(name, fields)) is not None]
         self._conversations.add(name)
-        self._messages += len(checked)
+        self._messages += len(drafts)
         if self._dry_run:
-            known = await self._store.count_known(self._principal, name, [draft.id for draft in checked])
-            self._added += len(checked) - known
+            known = await self._store.log.count_stored(self._principal, name, [draft.id for draft in drafts])
+            self._added += len(drafts) - known
             return
-        stored = await self._store.append(self._principal, name, checked, now=now, about=about)
-        self._added += sum(item.created for item in stored)
+        appended = await self._store.log.append(self._principal, name, drafts, now=now, about=about)
+        self._added += sum(item.created for item in appended)
 
-    def _about(self, batch: Batch) -> About:
-        """What the file says about a conversation. A bad zone or tag is reported and left out; messages go in."""
+    def _describe(self, batch: Batch) -> About:
+        """Return title, tags and zone from the file. A bad zone or tag is reported and left out."""
         zone, tags = "UTC", []
         try:
             zone = "UTC" if batch.zone is None else times.load_zone(batch.zone).key
-            tags = [identity(tag, "tag") for tag in batch.tags]
+            tags = [check_identity(tag, "tag") for tag in batch.tags]
         except InvalidInput as error:
             if batch.conversation not in self._conversations:
                 self._skip(f"description of {batch.conversation}: {error.message}")
-        title = None if batch.title is None else storable(batch.title)[0][:TITLE_LIMIT]
+        title = None if batch.title is None else replace_unstorable(batch.title)[0][:MAX_TITLE_CHARACTERS]
         return About(title, tuple(tags), zone)
 
-    def _checked(self, conversation: str, fields: dict[str, object]) -> Draft | None:
+    def _make_draft(self, conversation: str, fields: dict[str, object]) -> Draft | None:
         now = self._clock.now()
         try:
-            return drafts.make_draft(fields, now=now, new_id=new_id(now))
+            return make_draft(fields, now=now, new_id=new_id(now))
         except InvalidInput as error:
             self._skip(f"message {fields.get('id')!r:.60} of {conversation}: {error.message}")
             return None
 
 
-def _format_of(source: Path) -> str:
+def _detect_format(source: Path) -> str:
     if not source.is_file():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
-    return format_of(source)
+    return detect_file_format(source)
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
+def _is_same_file(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)

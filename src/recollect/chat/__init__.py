@@ -1,1 +1,1 @@
-"""Answer people: build the prompt, ask the model, store what was said."""
+"""Answers people: builds the prompt from memory, asks the model, and stores question and answer."""

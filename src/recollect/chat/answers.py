@@ -1,4 +1,7 @@
-"""How one answer is made: the prompt from memory, then pieces from the model, or quotes where there is none."""
+"""Builds the prompt of one answer from memory, and gets the answer from the model or from the built-in assistant.
+
+Stores nothing. If memory fails, the prompt is the question alone: a chat never breaks because memory does.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,27 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recollect.core import assistant
-from recollect.core.answer_pieces import Answer
-from recollect.core.drafts import CONTENT_LIMIT
+from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
-from recollect.core.models import Context, JsonObject, Message
+from recollect.core.message import CONTENT_LIMIT, Message
+from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
-from recollect.providers.tokenizer import count_tokens_for_messages
+from recollect.providers.token_counts import count_tokens_for_messages
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 
-QUOTED_FROM: Final = 12  # hits among which the built-in assistant chooses its quotes
-LATEST: Final = 2  # conversations among which it looks for what was said last
-OFF_THE_RECORD: Final = "Nothing of this conversation is stored, and memory is off."
-_MEMORY: Final = ("profile", "important_data", "summary", "recall")  # parts of a context that come from memory
+QUOTE_CANDIDATES: Final = 12  # hits or messages from which the built-in assistant chooses its quotes
+LATEST_CONVERSATIONS: Final = 2  # searched for the newest messages if this conversation has none
+MAX_ANSWER_CHARACTERS: Final = CONTENT_LIMIT // 4  # the limit is in bytes; a character has at most four
+MEMORY_OFF_TEXT: Final = "Nothing of this conversation is stored, and memory is off."
+_MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # parts of a context that come from memory
 
 
 @dataclass(slots=True)
 class Prompt:
-    """What a model is asked, and what of it came from memory."""
+    """The messages for the model, and which of their contents came from memory. `ms` is the time to build it."""
 
     messages: list[JsonObject]
     sources: list[JsonObject] = field(default_factory=list)
@@ -39,104 +43,112 @@ class Prompt:
     degraded: tuple[str, ...] = ()
 
     def add_history(self, history: Sequence[Mapping[str, Any]]) -> None:
-        """Turns that the caller keeps, before the question; the oldest give way to the budget."""
-        kept: list[JsonObject] = []
+        """Insert the caller's own turns before the question. The oldest are left out if the budget is too small."""
+        fitting: list[JsonObject] = []
         for message in map(dict, reversed(history)):
             tokens = count_tokens_for_messages([message])
             if self.budget is not None and self.tokens + tokens > self.budget:
                 break
-            kept.insert(0, message)
+            fitting.insert(0, message)
             self.tokens += tokens
-        self.messages[-1:-1] = kept
+        self.messages[-1:-1] = fitting
 
-    def summary(self) -> JsonObject:
+    def figures(self) -> JsonObject:
+        """Return tokens, budget, milliseconds and failures, as the `sources` event shows them."""
         figures = {"tokens": self.tokens, "budget": self.budget, "ms": round(self.ms, 1)}
         return figures | {"degraded": list(self.degraded)}
 
 
 async def prompt_from_memory(memory: AsyncMemory, conversation: str, question: str, **options: Any) -> Prompt:
-    """The context as a prompt. If memory fails, the question alone: a chat never breaks for want of it."""
-    began = time.perf_counter()
+    """Build the prompt from memory; `options` are those of `AsyncMemory.context`.
+
+    If memory fails, return the question alone, marked as degraded. Only a budget that is too small is raised.
+    """
+    start = time.perf_counter()
     try:
         context = await memory.context(conversation, question, **options)
     except RecollectError as error:
         if error.code == "budget_too_small":
             raise
         log.warning("a chat goes on without memory: %s", error.code)
-        return _without(question, options.get("system_prompt"), began)
+        return _prompt_without_memory(question, options.get("system_prompt"), start)
     except Exception as error:  # noqa: BLE001 - a chat goes on without memory
         log_unexpected(log, "the context of a chat", error)
-        return _without(question, options.get("system_prompt"), began)
+        return _prompt_without_memory(question, options.get("system_prompt"), start)
     return Prompt(
         [dict(message) for message in context.messages],
         sources_of(context),
         context.tokens,
         context.explain["budget"],
-        (time.perf_counter() - began) * 1000,
+        (time.perf_counter() - start) * 1000,
         context.degraded,
     )
 
 
-def _without(question: str, system_prompt: str | None, began: float) -> Prompt:
+def _prompt_without_memory(question: str, system_prompt: str | None, start: float) -> Prompt:
     head = [{"role": "system", "content": system_prompt}] if system_prompt else []
     messages = [*head, {"role": "user", "content": question}]
-    return Prompt(messages, ms=(time.perf_counter() - began) * 1000, degraded=("memory",))
+    return Prompt(messages, ms=(time.perf_counter() - start) * 1000, degraded=("memory",))
 
 
-def prompt_of_history(question: str, history: Sequence[Mapping[str, Any]], system_prompt: str | None) -> Prompt:
-    """Without memory: what the caller keeps himself."""
+def prompt_from_history(question: str, history: Sequence[Mapping[str, Any]], system_prompt: str | None) -> Prompt:
+    """Build the prompt from the caller's own turns. Memory is not read."""
     head = [{"role": "system", "content": system_prompt}] if system_prompt else []
     messages = [*head, *map(dict, history), {"role": "user", "content": question}]
     return Prompt(messages, tokens=count_tokens_for_messages(messages))
 
 
 def sources_of(context: Context) -> list[JsonObject]:
-    """What of the prompt is memory, item by item."""
+    """Return the items of a context that came from memory, each with the name of its part."""
     return [
         {"part": part["name"], **item}
         for part in context.explain["parts"]
-        if part["name"] in _MEMORY
+        if part["name"] in _MEMORY_PARTS
         for item in part["items"]
     ]
 
 
 def is_built_in(upstream: Upstream | None, model: str | None) -> bool:
+    """Return whether the built-in assistant answers: it is asked for by name, or no model is configured."""
     return upstream is None or model == assistant.NAME
 
 
-async def quotes(memory: AsyncMemory, conversation: str | None, question: str, *, recall: bool = True) -> str:
-    """The built-in assistant's answer."""
+async def quote_memory(memory: AsyncMemory, conversation: str | None, question: str, *, recall: bool = True) -> str:
+    """Return the built-in assistant's answer: quotes from memory, or a note that memory is off or cannot be read."""
     if not recall:
-        return f"{OFF_THE_RECORD}\n\n{assistant.HOW}"
+        return f"{MEMORY_OFF_TEXT}\n\n{assistant.HOW_TO_SET_A_MODEL}"
     zone = "UTC"
     try:
-        found = await memory.recall(question, conversation=conversation, limit=QUOTED_FROM)
-        newest = await _newest(memory, conversation, question) if "vectors" in found.degraded else []
+        recalled = await memory.recall(question, conversation=conversation, limit=QUOTE_CANDIDATES)
+        newest = await _newest_messages(memory, conversation, question) if "vectors" in recalled.degraded else []
         with suppress(NotFound):
             zone = (await memory.conversation(conversation)).zone if conversation is not None else zone
     except RecollectError as error:
         log.warning("nothing can be recalled: %s", error.code)
-        return f"Memory cannot be read now ({error.code}).\n\n{assistant.HOW}"
-    return assistant.answer(question, found.hits, now=memory.clock.now(), zone=zone, newest=newest)
+        return f"Memory cannot be read now ({error.code}).\n\n{assistant.HOW_TO_SET_A_MODEL}"
+    return assistant.build_answer(question, recalled.hits, now=memory.clock.now(), zone=zone, newest=newest)
 
 
-async def _newest(memory: AsyncMemory, conversation: str | None, question: str) -> list[Message]:
-    """What was said last: there, or if that is nothing, in the conversations that anything was said in last."""
-    here = await memory.history(conversation, limit=QUOTED_FROM) if conversation is not None else []
+async def _newest_messages(memory: AsyncMemory, conversation: str | None, question: str) -> list[Message]:
+    """Return the newest messages of the conversation, or of the latest conversations if it has only the question."""
+    here = await memory.history(conversation, limit=QUOTE_CANDIDATES) if conversation is not None else []
     if any(message.role == "user" and message.content != question for message in here):
         return here
-    names = [one.name for one in await memory.conversations()][:LATEST]
-    return [message for name in reversed(names) for message in await memory.history(name, limit=QUOTED_FROM)]
+    names = [listed.name for listed in await memory.conversations()][:LATEST_CONVERSATIONS]
+    return [message for name in reversed(names) for message in await memory.history(name, limit=QUOTE_CANDIDATES)]
 
 
-async def pieces(upstream: Upstream, request: Mapping[str, Any], answer: Answer) -> AsyncIterator[str]:
-    """The model's answer as it comes. Whatever has come is in `answer`, also when it ends too early."""
-    async with aclosing(upstream.stream(request)) as stream:
-        async for piece in stream:
-            new = answer.take(piece)
-            if new:
-                yield new
-            if len(answer.content) > CONTENT_LIMIT // 4:
+async def stream_answer(upstream: Upstream, request: Mapping[str, Any], answer: StreamedAnswer) -> AsyncIterator[str]:
+    """Yield the model's answer piece by piece, and collect it in `answer`, also if it breaks off.
+
+    An answer that is too long to be stored is cut, with the finish reason "length".
+    """
+    async with aclosing(upstream.stream(request)) as chunks:
+        async for chunk in chunks:
+            text = answer.add_chunk(chunk)
+            if text:
+                yield text
+            if len(answer.content) > MAX_ANSWER_CHARACTERS:
                 answer.finish_reason = "length"
                 return
     if answer.is_empty:

@@ -1,7 +1,8 @@
-"""Chat: store what the person says, build the context, let the model answer, store the answer.
+"""Chats: stores the question, builds the prompt, lets the model answer, stores the answer.
 
-An answer is written by a task of its own: it goes on when nobody listens any more, and ends when it is stopped. The
-worker is told only when the answer is stored, so that nothing it does competes with the first words.
+Each answer is written by a task of its own. It goes on when its listeners have gone, and ends early only when it is
+stopped. The worker is woken when the answer is stored, so that derived work does not slow down the first words of the
+answer.
 """
 
 from __future__ import annotations
@@ -10,222 +11,160 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final
 
+from recollect.admin.server_state import SharedServerState
 from recollect.chat import answers
 from recollect.chat.answers import Prompt
+from recollect.chat.run import ChatRequest, ChatRun, error_to_json
 from recollect.core import assistant
-from recollect.core.answer_pieces import Answer
+from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import Conflict, InvalidInput, NotFound, RecollectError
-from recollect.core.history_match import FOLLOWS
-from recollect.core.models import JsonObject, Message, Record
-from recollect.core.text import digest, identity
+from recollect.core.history_match import FOLLOWS_KEY
+from recollect.core.message import Message
+from recollect.core.models import JsonObject
+from recollect.core.text import check_identity
 from recollect.memory import AsyncMemory
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 
-Mode = Literal["on", "read", "off"]
-LOOK: Final = 0.5  # seconds between looks whether another process was told to stop
-RECENT: Final = 100  # messages among which the last question is looked for
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Record):
-    """What somebody wants answered. `memory` is on, read (use it, store nothing) or off (neither: temporary).
-
-    With `retry` the last question is answered once more. `history` are turns that the caller keeps himself where
-    nothing is stored.
-    """
-
-    conversation: str
-    content: str = ""
-    model: str | None = None
-    id: str | None = None
-    system_prompt: str | None = None
-    budget: int | None = None
-    retry: bool = False
-    memory: Mode = "on"
-    history: Sequence[Mapping[str, Any]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event(Record):
-    """`sources`, then `delta`s, perhaps an `error`, at last `done`."""
-
-    name: str
-    data: JsonObject
+STOP_POLL_SECONDS: Final = 0.5  # between reads of the stop marks that other processes set
+RETRY_SEARCH_MESSAGES: Final = 100  # newest messages that are searched for the last question
 
 
 @dataclass(slots=True)
-class _Writing:
-    """What is known of an answer while it is written."""
+class _AnswerState:
+    """One answer in progress: the question, the prompt, what the model wrote so far, and times for the figures."""
 
-    text: str
+    question_text: str
     model: str
-    question: Message | None = None
+    question: Message | None = None  # as stored; None if nothing is stored
     prompt: Prompt | None = None
-    answer: Answer = field(default_factory=Answer)
-    began: float = field(default_factory=time.perf_counter)
-    first: float | None = None
+    answer: StreamedAnswer = field(default_factory=StreamedAnswer)
+    started: float = field(default_factory=time.perf_counter)
+    first_piece_at: float | None = None
     error: RecollectError | None = None
 
-    def ms(self) -> JsonObject:
-        total = (time.perf_counter() - self.began) * 1000
-        first = None if self.first is None else round((self.first - self.began) * 1000, 1)
+    def times(self) -> JsonObject:
+        """Return milliseconds: to build the prompt, to the first piece, in total."""
+        total = (time.perf_counter() - self.started) * 1000
+        first = None if self.first_piece_at is None else round((self.first_piece_at - self.started) * 1000, 1)
         return {"context": round(self.prompt.ms, 1) if self.prompt else None, "first": first, "total": round(total, 1)}
 
 
-class Run:
-    """One answer that is being written. Any number of listeners hear all of it, from the beginning."""
-
-    def __init__(self, began: datetime, id: str | None = None) -> None:
-        self.began, self.id = began, id  # the id of the question, if the caller gave it
-        self.stopped = False
-        self.task: asyncio.Task[None] | None = None  # all of it,
-        self.writing: asyncio.Task[None] | None = None  # and the part that can be stopped
-        self._events: list[Event] = []
-        self._news = asyncio.Event()
-        self._ended = False
-
-    def tell(self, name: str, data: JsonObject) -> None:
-        self._events.append(Event(name, data))
-        self._wake()
-
-    def end(self) -> None:
-        self._ended = True
-        self._wake()
-
-    def fail(self, error: BaseException) -> None:
-        """It never began: who listens already is told so."""
-        known = error if isinstance(error, RecollectError) else RecollectError("unexpected", "It could not begin.")
-        self.tell("error", _problem(known))
-        self.end()
-
-    def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-    async def events(self) -> AsyncIterator[Event]:
-        heard = 0
-        while True:
-            news = self._news
-            while heard < len(self._events):
-                yield self._events[heard]
-                heard += 1
-            if self._ended:
-                return
-            if news is self._news:
-                await news.wait()
-
-    def stop(self) -> None:
-        """What was written so far is kept."""
-        if self._ended or (self.writing is not None and self.writing.done()):
-            return  # it is being stored, and told
-        self.stopped = True
-        if self.writing is not None:
-            self.writing.cancel()
-
-
 class Chats:
-    """The answers that are being written on one database, in this process."""
+    """Starts, tracks and stops the answers that are being written in this process."""
 
     def __init__(self, memory: AsyncMemory, *, observe: Callable[[JsonObject], None] = lambda _: None) -> None:
-        """Every answer that ends is `observe`d: figures and names, no content."""
+        """Call `observe` for every answer that ends, without content.
+
+        It gets model, finish reason, times, whether the answer was stopped, error code and length in characters.
+        `memory` is used for what concerns all people: the chat model and stop marks.
+        """
         self._upstream, self._observe = memory.upstream, observe
         self._memory = memory
-        self._running: dict[tuple[str, str], set[Run]] = {}
-        self._watching: asyncio.Task[None] | None = None
+        self._running: dict[tuple[str, str], set[ChatRun]] = {}  # by person and conversation
+        self._stop_watcher: asyncio.Task[None] | None = None
 
-    def running(self, person: str) -> int:
+    def count_running(self, person: str) -> int:
+        """Return how many answers are being written for a person."""
         return sum(len(runs) for (owner, _), runs in self._running.items() if owner == person)
 
-    async def start(self, memory: AsyncMemory, ask: Ask) -> Run:
-        """Begin an answer. The question is stored when this returns; what fails later is told by events.
+    async def start(self, memory: AsyncMemory, request: ChatRequest) -> ChatRun:
+        """Start an answer. When this returns, the question is stored; later failures are events of the run.
 
-        The same question, by its id, is not answered twice: whoever asks again hears what is or was written.
+        `memory` is that of the person who asks. A question is answered once: a second request with the same id gets
+        the events of the first.
         """
-        identity(ask.conversation, "conversation")
-        place = (memory.principal.person, ask.conversation)
-        for known in self._running.get(place, ()):
-            if ask.id is not None and known.id == ask.id:
-                return known
-        if not ask.retry and not ask.content.strip():
-            raise InvalidInput("empty_content", "There is nothing to answer.")
-        model = assistant.NAME if answers.is_built_in(self._upstream, ask.model) else ask.model or self._default
-        if ask.retry and ask.memory != "on":
-            raise InvalidInput("nothing_to_retry", "Where nothing is stored there is nothing to retry.")
-        writing, run = _Writing(ask.content, model), Run(memory.clock.now(), ask.id)
-        self._running.setdefault(place, set()).add(run)  # before anything is waited for: who asks again hears this one
+        check_identity(request.conversation, "conversation")
+        key = (memory.principal.person, request.conversation)
+        for running in self._running.get(key, ()):
+            if request.id is not None and running.id == request.id:
+                return running
+        if not request.retry and not request.content.strip():
+            raise InvalidInput("empty_content", "The message is empty: there is nothing to answer.")
+        if request.retry and request.memory != "on":
+            raise InvalidInput("nothing_to_retry", "Only a stored question can be retried: set memory to 'on'.")
+        state, run = _AnswerState(request.content, self._model_for(request)), ChatRun(memory.clock.now(), request.id)
+        # The run is registered before the first await, so that a repeated request finds it.
+        self._running.setdefault(key, set()).add(run)
         try:
-            answered = await self._question(memory, ask, writing) if ask.memory == "on" else None
+            earlier_answer = await self._store_question(memory, request, state) if request.memory == "on" else None
         except BaseException as error:
-            self._forget(place, run)
+            self._remove(key, run)
             run.fail(error)
             raise
-        if answered is not None:
-            self._forget(place, run)
-            return _told_again(answered, writing, run)
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch(), name="recollect-stops")
-        run.task = asyncio.create_task(self._write(run, memory, ask, writing), name="recollect-chat")
+        if earlier_answer is not None:
+            self._remove(key, run)
+            _replay(earlier_answer, state, run)
+            return run
+        if self._stop_watcher is None or self._stop_watcher.done():
+            self._stop_watcher = asyncio.create_task(self._watch_stop_marks(), name="recollect-stops")
+        run.task = asyncio.create_task(self._run_to_end(run, memory, request, state), name="recollect-chat")
         return run
 
+    def _model_for(self, request: ChatRequest) -> str:
+        if self._upstream is None or answers.is_built_in(self._upstream, request.model):
+            return assistant.NAME
+        return request.model or self._upstream.default
+
     async def stop(self, memory: AsyncMemory, conversation: str) -> int:
-        """Stop the answers of a conversation: here at once, in other processes within a moment."""
-        identity(conversation, "conversation")
+        """Stop the answers of a conversation: here at once, in other processes after `STOP_POLL_SECONDS`.
+
+        Returns how many were stopped here.
+        """
+        check_identity(conversation, "conversation")
         runs = list(self._running.get((memory.principal.person, conversation), ()))
         for run in runs:
             run.stop()
-        await memory.store.serving.stop(memory.principal, digest(conversation), now=memory.clock.now())
+        await SharedServerState(memory).mark_stopped(conversation)
         return len(runs)
 
-    async def close(self, patience: float) -> None:
-        """Let answers come to an end; those that take longer are stopped, and what they have is stored."""
-        runs = [run for some in self._running.values() for run in some]
+    async def close(self, grace_seconds: float) -> None:
+        """Wait up to `grace_seconds`, stop the rest, and wait once more while they store partial answers."""
+        runs = [run for conversation_runs in self._running.values() for run in conversation_runs]
         tasks = [run.task for run in runs if run.task is not None]
         if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+            await asyncio.wait(tasks, timeout=grace_seconds)
             for run in runs:
                 run.stop()
-            await asyncio.wait(tasks, timeout=patience)
-        if self._watching is not None:
-            self._watching.cancel()
-
-    @property
-    def _default(self) -> str:
-        return self._upstream.default if self._upstream is not None else assistant.NAME
+            await asyncio.wait(tasks, timeout=grace_seconds)
+        if self._stop_watcher is not None:
+            self._stop_watcher.cancel()
 
     # The question
 
-    async def _question(self, memory: AsyncMemory, ask: Ask, writing: _Writing) -> Message | None:
-        """Store it, or find the one that is tried again. Returns the answer, if it was answered before."""
+    async def _store_question(self, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> Message | None:
+        """Store the question, or find the one to retry. Return its answer if it was answered before."""
         await memory.open()
-        if ask.retry:
-            newest = await memory.history(ask.conversation, limit=RECENT)
-            asked = [message for message in newest if message.role == "user"]
-            if not asked:
-                raise NotFound("nothing_to_retry", "There is no question here that could be answered again.")
-            writing.question, writing.text = asked[-1], asked[-1].content
-            return None if ask.id is None else await memory.find_message(ask.conversation, answer_id(ask.id))
-        fields = {"role": "user", "content": ask.content, "id": ask.id}
-        (stored,) = await memory.put(ask.conversation, [fields])
-        writing.question = stored.message
+        if request.retry:
+            newest = await memory.history(request.conversation, limit=RETRY_SEARCH_MESSAGES)
+            questions = [message for message in newest if message.role == "user"]
+            if not questions:
+                raise NotFound("nothing_to_retry", "This conversation has no question that could be answered again.")
+            state.question, state.question_text = questions[-1], questions[-1].content
+            if request.id is None:
+                return None
+            return await memory.find_message(request.conversation, answer_id(request.id))
+        fields = {"role": "user", "content": request.content, "id": request.id}
+        (stored,) = await memory.put(request.conversation, [fields])
+        state.question = stored.message
         if stored.created:
             return None
-        if stored.message.role != "user" or stored.message.content != ask.content:
-            raise Conflict("id_taken", "Another message has this id.")
-        return await memory.find_message(ask.conversation, answer_id(stored.message.id))
+        if stored.message.role != "user" or stored.message.content != request.content:
+            raise Conflict("id_taken", "Another message of this conversation has this id; send a new id.")
+        return await memory.find_message(request.conversation, answer_id(stored.message.id))
 
     # The answer
 
-    async def _write(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
+    async def _run_to_end(self, run: ChatRun, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> None:
+        """Write the answer in a task that can be stopped, then store it and end the run, whatever happened."""
         try:
-            run.writing = asyncio.create_task(self._answer(run, memory, ask, writing))
+            run.writing = asyncio.create_task(self._write(run, memory, request, state))
             if run.stopped:
                 run.writing.cancel()
             try:
@@ -234,146 +173,153 @@ class Chats:
                 if not run.stopped:
                     run.writing.cancel()
                     raise
-            except Exception as error:  # noqa: BLE001 - the border of a task: it is told to who listens
-                writing.error = _known(error, "an answer")
-            await self._finish(run, memory, ask, writing)
+            except Exception as error:  # noqa: BLE001 - nothing may escape the task: listeners get an event
+                state.error = _to_recollect_error(error, "an answer")
+            await self._finish(run, memory, request, state)
         finally:
             run.end()
-            self._forget((memory.principal.person, ask.conversation), run)
+            self._remove((memory.principal.person, request.conversation), run)
             memory.notice()
 
-    def _forget(self, place: tuple[str, str], run: Run) -> None:
-        runs = self._running.get(place, set())
+    def _remove(self, key: tuple[str, str], run: ChatRun) -> None:
+        runs = self._running.get(key, set())
         runs.discard(run)
         if not runs:
-            self._running.pop(place, None)
+            self._running.pop(key, None)
 
-    async def _answer(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
-        writing.prompt = prompt = await self._prompt(memory, ask, writing)
-        question = writing.question.to_dict() if writing.question is not None else None
-        run.tell(
+    async def _write(self, run: ChatRun, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> None:
+        """Publish the sources, then the answer piece by piece."""
+        state.prompt = prompt = await self._build_prompt(memory, request, state)
+        question = state.question.to_dict() if state.question is not None else None
+        run.publish(
             "sources",
-            {"message": question, "model": writing.model, "context": prompt.summary(), "sources": prompt.sources},
+            {"message": question, "model": state.model, "context": prompt.figures(), "sources": prompt.sources},
         )
-        if self._upstream is None or writing.model == assistant.NAME:
-            text = await answers.quotes(memory, ask.conversation, writing.text, recall=ask.memory != "off")
-            for piece in assistant.pieces(text):
-                self._say(run, writing, piece)
-                writing.answer.content += piece
-            writing.answer.finish_reason = "stop"
+        if self._upstream is None or state.model == assistant.NAME:
+            recall = request.memory != "off"
+            text = await answers.quote_memory(memory, request.conversation, state.question_text, recall=recall)
+            for piece in assistant.split_for_streaming(text):
+                self._publish_piece(run, state, piece)
+                state.answer.content += piece
+            state.answer.finish_reason = "stop"
             return
-        request = {"model": writing.model, "messages": prompt.messages}
-        async for piece in answers.pieces(self._upstream, request, writing.answer):
-            self._say(run, writing, piece)
+        model_request = {"model": state.model, "messages": prompt.messages}
+        async for piece in answers.stream_answer(self._upstream, model_request, state.answer):
+            self._publish_piece(run, state, piece)
 
-    async def _prompt(self, memory: AsyncMemory, ask: Ask, writing: _Writing) -> Prompt:
+    async def _build_prompt(self, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> Prompt:
         settings = await memory.settings()
-        system = settings.chat_system_prompt if ask.system_prompt is None else ask.system_prompt
-        if ask.memory == "off":
-            return answers.prompt_of_history(writing.text, ask.history, system or None)
-        before = writing.question.seq if writing.question is not None else None
+        system = settings.chat_system_prompt if request.system_prompt is None else request.system_prompt
+        if request.memory == "off":
+            return answers.prompt_from_history(state.question_text, request.history, system or None)
         prompt = await answers.prompt_from_memory(
-            memory, ask.conversation, writing.text, system_prompt=system or None, budget=ask.budget, before=before
+            memory,
+            request.conversation,
+            state.question_text,
+            system_prompt=system or None,
+            budget=request.budget,
+            before=state.question.seq if state.question is not None else None,
         )
-        if ask.history and ask.memory == "read":
-            prompt.add_history(ask.history)
+        if request.history and request.memory == "read":
+            prompt.add_history(request.history)
         return prompt
 
     @staticmethod
-    def _say(run: Run, writing: _Writing, piece: str) -> None:
-        if writing.first is None:
-            writing.first = time.perf_counter()
-        run.tell("delta", {"content": piece})
+    def _publish_piece(run: ChatRun, state: _AnswerState, piece: str) -> None:
+        if state.first_piece_at is None:
+            state.first_piece_at = time.perf_counter()
+        run.publish("delta", {"content": piece})
 
-    async def _watch(self) -> None:
-        """Whether somebody asked another process to stop what is written here; one look for all answers."""
-        since = self._memory.clock.now()
+    async def _watch_stop_marks(self) -> None:
+        """Stop the answers here that a request to another process marked as stopped. One query serves all answers."""
+        since, shared = self._memory.clock.now(), SharedServerState(self._memory)
         while self._running:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(STOP_POLL_SECONDS)
             with suppress(RecollectError):
-                stops = await self._memory.store.serving.stops(since=since)
-                wanted = {(person, name): at for person, name, at in stops}
-                for (person, conversation), runs in list(self._running.items()) if wanted else ():
-                    at = wanted.get((person, digest(conversation)))
-                    for run in list(runs):
-                        if at is not None and run.began <= at:
+                stop_times = await shared.stop_times(self._running, since=since)
+                for key, stopped_at in stop_times.items():
+                    for run in list(self._running.get(key, ())):
+                        if run.started <= stopped_at:
                             run.stop()
 
-    async def _finish(self, run: Run, memory: AsyncMemory, ask: Ask, writing: _Writing) -> None:
-        """Store what there is, and say how it went."""
-        answer, error, message = writing.answer, writing.error, None
+    async def _finish(self, run: ChatRun, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> None:
+        """Store the answer as far as it was written, and publish `done`."""
+        answer, error, message = state.answer, state.error, None
         if run.stopped:
             answer.finish_reason = "stopped"
         content = answer.content or answer.refusal
-        if ask.memory == "on" and content and writing.question is not None:
+        if request.memory == "on" and content and state.question is not None:
             try:
-                message = await self._store(memory, ask, writing, content, stopped=run.stopped)
-            except Exception as failure:  # noqa: BLE001 - as above
-                error = error or _known(failure, "storing an answer")
+                message = await self._store_answer(memory, request, state, state.question, content, run.stopped)
+            except Exception as failure:  # noqa: BLE001 - nothing may escape the task: listeners get an event
+                error = error or _to_recollect_error(failure, "storing an answer")
         if error is not None:
-            run.tell("error", _problem(error))
+            run.publish("error", error_to_json(error))
         done = {
-            "message": None if message is None else message.to_dict(), "model": writing.model,
+            "message": None if message is None else message.to_dict(), "model": state.model,
             "finish_reason": "error" if error is not None else answer.finish_reason, "usage": answer.usage,
-            "ms": writing.ms(), "stopped": run.stopped, "error": None if error is None else _problem(error),
+            "ms": state.times(), "stopped": run.stopped, "error": None if error is None else error_to_json(error),
         }  # fmt: skip
-        run.tell("done", done)
+        run.publish("done", done)
         figures = {name: done[name] for name in ("model", "finish_reason", "ms", "stopped")}
         self._observe(figures | {"error": error.code if error is not None else None, "characters": len(content)})
 
-    async def _store(self, memory: AsyncMemory, ask: Ask, writing: _Writing, content: str, *, stopped: bool) -> Message:
-        question = writing.question
-        assert question is not None  # noqa: S101 - asked for by the caller
-        told: JsonObject = {"answers": question.id}
-        if ask.retry:
-            told[FOLLOWS] = question.id
+    async def _store_answer(
+        self,
+        memory: AsyncMemory,
+        request: ChatRequest,
+        state: _AnswerState,
+        question: Message,
+        content: str,
+        stopped: bool,
+    ) -> Message:
+        metadata: JsonObject = {"answers": question.id}
+        if request.retry:
+            metadata[FOLLOWS_KEY] = question.id
         if stopped:
-            told["incomplete"] = "stopped"
-        elif writing.error is not None:
-            told["incomplete"] = writing.error.code
-        elif writing.answer.finish_reason == "length":
-            told["incomplete"] = "length"
-        asked = ask.id if ask.retry else question.id
+            metadata["incomplete"] = "stopped"
+        elif state.error is not None:
+            metadata["incomplete"] = state.error.code
+        elif state.answer.finish_reason == "length":
+            metadata["incomplete"] = "length"
+        request_id = request.id if request.retry else question.id
         fields = {
-            "role": "assistant", "content": content, "id": None if asked is None else answer_id(asked),
-            "model_variant": writing.answer.model or writing.model, "metadata": told,
+            "role": "assistant", "content": content, "id": None if request_id is None else answer_id(request_id),
+            "model_variant": state.answer.model or state.model, "metadata": metadata,
         }  # fmt: skip
-        (stored,) = await memory.put(ask.conversation, [fields])
+        (stored,) = await memory.put(request.conversation, [fields])
         return stored.message
 
 
-def answer_id(question: str) -> str:
-    """Of the first answer to a question: so that it is stored once, whatever happens in between."""
-    return "a-" + hashlib.sha256(question.encode()).hexdigest()[:40]
+def answer_id(question_id: str) -> str:
+    """Return the id of the answer to a question.
+
+    It depends on the question's id alone, so a repeated request cannot store a second answer.
+    """
+    return "a-" + hashlib.sha256(question_id.encode()).hexdigest()[:40]
 
 
-def _told_again(answer: Message, writing: _Writing, run: Run) -> Run:
-    """A question that was answered before, heard once more."""
-    question = writing.question
-    shown = question.to_dict() if question is not None else None
+def _replay(answer: Message, state: _AnswerState, run: ChatRun) -> None:
+    """Publish a stored answer as if it were written now, with empty sources."""
+    question = state.question.to_dict() if state.question is not None else None
     context: JsonObject = {"tokens": 0, "budget": None, "ms": 0.0, "degraded": []}
-    run.tell("sources", {"message": shown, "model": answer.model_variant, "context": context, "sources": []})
-    run.tell("delta", {"content": answer.content})
-    missing = (answer.metadata or {}).get("incomplete")
-    reason = missing if missing in (None, "stopped", "length") else "error"
+    run.publish("sources", {"message": question, "model": answer.model_variant, "context": context, "sources": []})
+    run.publish("delta", {"content": answer.content})
+    incomplete = (answer.metadata or {}).get("incomplete")
+    reason = incomplete if incomplete in (None, "stopped", "length") else "error"
     done = {
         "message": answer.to_dict(),
         "model": answer.model_variant,
         "finish_reason": reason or "stop",
         "usage": None,
     }
-    run.tell("done", done | {"ms": writing.ms(), "stopped": missing == "stopped", "error": None})
+    run.publish("done", done | {"ms": state.times(), "stopped": incomplete == "stopped", "error": None})
     run.end()
-    return run
 
 
-def _known(error: Exception, what: str) -> RecollectError:
-    """Ours as they are; of others only that there was one."""
+def _to_recollect_error(error: Exception, what: str) -> RecollectError:
+    """Return our own errors as they are. Log any other one, and return an error without the original message."""
     if isinstance(error, RecollectError):
         return error
     log_unexpected(log, what, error)
     return RecollectError("unexpected", "Something unexpected failed; the log says where.")
-
-
-def _problem(error: RecollectError) -> JsonObject:
-    return {"code": error.code, "message": error.message, "retryable": error.retryable}

@@ -1,8 +1,9 @@
-"""Chat completions with memory: what any client of the OpenAI API sends, remembered and made smaller.
+"""Chat completions with memory, for any client of the OpenAI API.
 
-The client's own history is merged into the log by what it says. The prompt that goes on has the client's system
-messages, what memory holds, and the client's newest messages untouched, as far back as the tail of the context goes;
-calls of tools and all other fields pass through. If memory fails, the request passes through as it came.
+The client sends its own history. New messages of it are stored; those that are stored already are recognised by their
+text and order. The prompt for the model has the client's system messages, what memory holds, and the client's newest
+messages unchanged, as far back as the tail of the context goes. Tool calls and all other fields pass through. If memory
+fails, the request passes through as the client sent it.
 """
 
 from __future__ import annotations
@@ -18,41 +19,41 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recollect.chat import answers
-from recollect.chat.chats import Mode
+from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match
-from recollect.core.answer_pieces import Answer
-from recollect.core.drafts import within_limit
+from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError
-from recollect.core.models import Context, JsonObject, Message
-from recollect.core.text import storable
+from recollect.core.message import Message, within_limit
+from recollect.core.models import Context, JsonObject
+from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
-from recollect.providers.tokenizer import count_tokens_for_messages
-from recollect.recall.prompt.fence import OPEN
+from recollect.providers.token_counts import count_tokens_for_messages
+from recollect.recall.prompt.fence import OPEN_TAG
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 
-INSTRUCTIONS: Final = ("system", "developer")
-NAME_LIMIT: Final = 200
-LOOK: Final = 0.05  # seconds
+INSTRUCTION_ROLES: Final = ("system", "developer")  # passed on to the model, never stored
+MAX_NAME_CHARACTERS: Final = 200
+CLOSE_POLL_SECONDS: Final = 0.05
 
 
 @dataclass(slots=True)
 class Completion:
-    """One request on its way: what goes on to the model, and what is remembered of it."""
+    """One request of a client: what goes to the model, what was stored of it, and the answer so far."""
 
     memory: AsyncMemory
     request: JsonObject
     conversation: str
-    mode: Mode
+    mode: MemoryMode
     question: str = ""
-    asked: Message | None = None  # the newest message of the client, as stored
+    newest: Message | None = None  # the client's newest message, as stored
     degraded: list[str] = field(default_factory=list)
     memory_tokens: int = 0
     context_ms: float = 0.0
-    answer: Answer = field(default_factory=Answer)
-    held: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
+    answer: StreamedAnswer = field(default_factory=StreamedAnswer)
+    on_end: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
 
     @property
     def model(self) -> str:
@@ -60,18 +61,20 @@ class Completion:
 
 
 class Completions:
+    """Prepares, answers and stores the requests of clients of the OpenAI API, in this process."""
+
     def __init__(self, upstream: Upstream | None) -> None:
         self._upstream = upstream
-        self._running: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()  # by person
         self._storing: set[asyncio.Task[None]] = set()
 
-    def running(self, person: str) -> int:
-        """How many answers are being written for somebody."""
+    def count_running(self, person: str) -> int:
+        """Return how many answers are being written for a person."""
         return self._running[person]
 
     @contextmanager
     def counted(self, person: str) -> Iterator[None]:
-        """One more of them, for as long as it takes."""
+        """Count one more running answer of a person while the context lasts."""
         self._running[person] += 1
         try:
             yield
@@ -80,200 +83,231 @@ class Completions:
             if not self._running[person]:
                 del self._running[person]
 
-    async def close(self, patience: float) -> None:
-        """Wait until what was answered is stored; streams that go on have been told to end by whoever closes."""
+    async def close(self, grace_seconds: float) -> None:
+        """Wait until all answers are stored, at most `grace_seconds`. Open streams are ended by the server itself."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                while self._running or self._storing:  # noqa: ASYNC110 - they tell nobody
-                    await asyncio.sleep(LOOK)
+            async with asyncio.timeout(grace_seconds):
+                while self._running or self._storing:  # noqa: ASYNC110 - nothing signals their end
+                    await asyncio.sleep(CLOSE_POLL_SECONDS)
 
     def is_built_in(self, completion: Completion) -> bool:
+        """Return whether the built-in assistant answers this request."""
         return answers.is_built_in(self._upstream, completion.model)
 
     async def models(self) -> list[JsonObject]:
-        own: JsonObject = {"id": assistant.NAME, "object": "model", "owned_by": "recollect"}
+        """Return the built-in assistant and the models of the configured address, as OpenAI lists models."""
+        built_in: JsonObject = {"id": assistant.NAME, "object": "model", "owned_by": "recollect"}
         others = await self._upstream.models() if self._upstream is not None else []
-        return [{"created": 0, **one} for one in (own, *others)]
+        return [{"created": 0, **model} for model in (built_in, *others)]
 
     async def prepare(
-        self, memory: AsyncMemory, request: Mapping[str, Any], *, conversation: str | None, mode: Mode
+        self, memory: AsyncMemory, request: Mapping[str, Any], *, conversation: str | None, mode: MemoryMode
     ) -> Completion:
-        """Remember what is new in the client's messages, and put memory into the prompt."""
-        made = Completion(memory, dict(request), conversation or conversation_of(request), mode)
+        """Store the client's new messages, and put memory into the prompt. If memory fails, the prompt is unchanged."""
+        completion = Completion(memory, dict(request), conversation or conversation_of(request), mode)
         default = self._upstream.default if self._upstream is not None else assistant.NAME
-        made.request["model"] = made.request.get("model") or default
-        talk = [message for message in request["messages"] if message.get("role") not in INSTRUCTIONS]
-        places = [place for place, message in enumerate(talk) if message.get("role") == "user"]
-        made.question = storable(history_match.text_of(talk[places[-1]].get("content")))[0] if places else ""
-        if mode == "off" or not places:
-            return made
+        completion.request["model"] = completion.request.get("model") or default
+        dialogue = [message for message in request["messages"] if message.get("role") not in INSTRUCTION_ROLES]
+        user_indexes = [index for index, message in enumerate(dialogue) if message.get("role") == "user"]
+        if user_indexes:
+            text = history_match.read_content(dialogue[user_indexes[-1]].get("content"))
+            completion.question = replace_unstorable(text)[0]
+        if mode == "off" or not user_indexes:
+            return completion
         try:
-            await self._remember(made, talk, places[-1])
+            await self._use_memory(completion, dialogue, user_indexes[-1])
         except RecollectError as error:
             log.warning("a completion passes through without memory: %s", error.code)
-            made.degraded.append("memory")
+            completion.degraded.append("memory")
         except Exception as error:  # noqa: BLE001 - the request passes through
             log_unexpected(log, "the memory of a completion", error)
-            made.degraded.append("memory")
-        return made
+            completion.degraded.append("memory")
+        return completion
 
-    async def _remember(self, made: Completion, talk: Sequence[Mapping[str, Any]], question: int) -> None:
-        stored: Sequence[Message | None] = [None] * len(talk)
-        if made.mode == "on":
-            stored = await made.memory.merge(made.conversation, talk)
-            made.asked = stored[-1]
-        if not made.question.strip():
+    async def _use_memory(
+        self, completion: Completion, dialogue: Sequence[Mapping[str, Any]], question_index: int
+    ) -> None:
+        """Store the new messages of the dialogue, then replace the request's messages by a prompt with memory."""
+        stored: Sequence[Message | None] = [None] * len(dialogue)
+        if completion.mode == "on":
+            stored = await completion.memory.merge(completion.conversation, dialogue)
+            completion.newest = stored[-1]
+        if not completion.question.strip():
             return
-        asked = stored[question]
-        began = time.perf_counter()
-        system = [message for message in made.request["messages"] if message.get("role") in INSTRUCTIONS]
-        settings = await made.memory.settings()
-        budget = max(0, settings.memory_prompt_token_budget - _tokens(system))
-        context = await made.memory.context(
-            made.conversation,
-            made.question,
+        question = stored[question_index]
+        start = time.perf_counter()
+        system = [message for message in completion.request["messages"] if message.get("role") in INSTRUCTION_ROLES]
+        settings = await completion.memory.settings()
+        budget = max(0, settings.memory_prompt_token_budget - _count_tokens(system))
+        context = await completion.memory.context(
+            completion.conversation,
+            completion.question,
             budget=max(budget, settings.memory_prompt_token_budget // 2),
-            before=asked.seq if asked is not None else None,
+            before=question.seq if question is not None else None,
             everywhere=True,
         )
-        made.context_ms = (time.perf_counter() - began) * 1000
-        made.degraded += context.degraded
-        block, older, begins = _parts(context, stored, question)
-        made.memory_tokens = _tokens(block)
-        made.request["messages"] = [*system, *block, *older, *talk[begins:]]
+        completion.context_ms = (time.perf_counter() - start) * 1000
+        completion.degraded += context.degraded
+        parts = _split_context(context, stored, question_index)
+        completion.memory_tokens = _count_tokens(parts.memory)
+        completion.request["messages"] = [*system, *parts.memory, *parts.unsent, *dialogue[parts.first_kept :]]
 
     # Answers
 
-    async def complete(self, made: Completion) -> JsonObject:
-        """The whole answer, as the model gave it."""
-        if self._upstream is None or self.is_built_in(made):
-            made.answer.content = await self._quotes(made)
-            reply = _completion(made, {"message": {"role": "assistant", "content": made.answer.content}})
+    async def complete(self, completion: Completion) -> JsonObject:
+        """Return the whole answer as the model gave it, and store it."""
+        if self._upstream is None or self.is_built_in(completion):
+            completion.answer.content = await self._quote_memory(completion)
+            message = {"role": "assistant", "content": completion.answer.content}
+            reply = _to_completion_json(completion, {"message": message})
         else:
-            reply = await self._upstream.complete(made.request)
-            made.answer.take_whole(reply)
-        await self.store(made)
+            reply = await self._upstream.complete(completion.request)
+            completion.answer.add_reply(reply)
+        await self.store(completion)
         return reply
 
-    async def stream(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
-        """The answer in pieces, as they come. It is stored when it ends, also when it ends too early."""
-        reason: str | None = "client_gone"
+    async def stream(self, completion: Completion) -> AsyncGenerator[JsonObject, None]:
+        """Yield the answer as chunks in OpenAI's form. It is stored when the stream ends, also if it ends early."""
+        incomplete: str | None = "client_gone"
         try:
-            if self._upstream is None or self.is_built_in(made):
-                async for piece in self._quoted_pieces(made):
-                    yield piece
+            if self._upstream is None or self.is_built_in(completion):
+                async for chunk in self._quote_in_chunks(completion):
+                    yield chunk
             else:
-                async with aclosing(self._upstream.stream(made.request)) as pieces:
-                    async for piece in pieces:
-                        made.answer.take(piece)
-                        yield piece
-                if made.answer.is_empty and made.answer.finish_reason is None:
+                async with aclosing(self._upstream.stream(completion.request)) as chunks:
+                    async for chunk in chunks:
+                        completion.answer.add_chunk(chunk)
+                        yield chunk
+                if completion.answer.is_empty and completion.answer.finish_reason is None:
                     raise ProviderUnavailable("provider_bad_reply", f"{self._upstream.host} answered with nothing.")
-            reason = None
+            incomplete = None
         except RecollectError as error:
-            reason = error.code
+            incomplete = error.code
             raise
         finally:
-            made.held.close()
-            storing = asyncio.create_task(self.store(made, incomplete=reason))
+            completion.on_end.close()
+            storing = asyncio.create_task(self.store(completion, incomplete=incomplete))
             self._storing.add(storing)
             storing.add_done_callback(self._storing.discard)
             await asyncio.shield(storing)
 
-    async def _quoted_pieces(self, made: Completion) -> AsyncGenerator[JsonObject, None]:
-        text = await self._quotes(made)
-        yield _chunk(made, {"role": "assistant", "content": ""})
-        for piece in assistant.pieces(text):
-            made.answer.content += piece
-            yield _chunk(made, {"content": piece})
-        yield _chunk(made, {}, finish="stop")
-        options = made.request.get("stream_options")
+    async def _quote_in_chunks(self, completion: Completion) -> AsyncGenerator[JsonObject, None]:
+        text = await self._quote_memory(completion)
+        yield _to_chunk_json(completion, {"role": "assistant", "content": ""})
+        for piece in assistant.split_for_streaming(text):
+            completion.answer.content += piece
+            yield _to_chunk_json(completion, {"content": piece})
+        yield _to_chunk_json(completion, {}, finish_reason="stop")
+        options = completion.request.get("stream_options")
         if isinstance(options, Mapping) and options.get("include_usage"):
-            yield _chunk(made, None) | {"usage": _usage(made)}
+            yield _to_chunk_json(completion, None) | {"usage": _count_usage(completion)}
 
-    async def _quotes(self, made: Completion) -> str:
-        if not made.question.strip():
-            return f"{assistant.NOTHING}\n\n{assistant.HOW}"
-        return await answers.quotes(made.memory, None, made.question, recall=made.mode != "off")
+    async def _quote_memory(self, completion: Completion) -> str:
+        if not completion.question.strip():
+            return f"{assistant.NOTHING_REMEMBERED}\n\n{assistant.HOW_TO_SET_A_MODEL}"
+        return await answers.quote_memory(completion.memory, None, completion.question, recall=completion.mode != "off")
 
-    async def store(self, made: Completion, *, incomplete: str | None = None) -> None:
-        """Keep the answer behind the message it answers. The worker is told now that the answer has ended."""
-        answer, asked = made.answer, made.asked
-        if made.mode == "on" and asked is not None and not answer.is_empty:
+    async def store(self, completion: Completion, *, incomplete: str | None = None) -> None:
+        """Store the answer after the message that it answers, then wake the worker. A failure is logged, not raised."""
+        answer, newest = completion.answer, completion.newest
+        if completion.mode == "on" and newest is not None and not answer.is_empty:
             text = answer.content or answer.refusal
             if text != (text := within_limit(text)):
                 incomplete = "length"
-            said = history_match.Said("assistant", text, tool_calls=tuple(answer.tool_calls or ()) or None)
-            told: JsonObject = {history_match.FOLLOWS: asked.id}
+            calls = tuple(answer.tool_calls or ()) or None
+            message = history_match.ClientMessage("assistant", text, tool_calls=calls)
+            metadata: JsonObject = {history_match.FOLLOWS_KEY: newest.id}
             if incomplete is not None:
-                told["incomplete"] = incomplete
-            variant = assistant.NAME if self.is_built_in(made) else (answer.model or made.model)[:NAME_LIMIT]
+                metadata["incomplete"] = incomplete
+            is_built_in = self.is_built_in(completion)
+            variant = assistant.NAME if is_built_in else (answer.model or completion.model)[:MAX_NAME_CHARACTERS]
             fields = {
-                "role": "assistant", "content": text, "id": history_match.new_id(asked.id, said), "metadata": told,
-                "tool_calls": answer.tool_calls, "model_variant": variant,
+                "role": "assistant", "content": text, "id": history_match.derive_message_id(newest.id, message),
+                "metadata": metadata, "tool_calls": answer.tool_calls, "model_variant": variant,
             }  # fmt: skip
             try:
-                await made.memory.put(made.conversation, [fields])
+                await completion.memory.put(completion.conversation, [fields])
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
-                made.degraded.append("store")
-            except Exception as error:  # noqa: BLE001 - whoever asked has the answer
+                completion.degraded.append("store")
+            except Exception as error:  # noqa: BLE001 - the client has its answer all the same
                 log_unexpected(log, "storing an answer", error)
-                made.degraded.append("store")
-        made.memory.notice()
+                completion.degraded.append("store")
+        completion.memory.notice()
 
 
 def conversation_of(request: Mapping[str, Any]) -> str:
-    """What the request names, or else a name made of what the talk began with."""
+    """Return the conversation that the request names, or else a name derived from its first user message."""
     metadata = request.get("metadata")
-    given = metadata if isinstance(metadata, Mapping) else {}
-    for name in (given.get("conversation"), given.get("conversation_id"), request.get("user")):
-        if isinstance(name, str) and name.strip() and len(name) <= NAME_LIMIT and storable(name)[1] == 0:
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    for name in (metadata.get("conversation"), metadata.get("conversation_id"), request.get("user")):
+        if (
+            isinstance(name, str)
+            and name.strip()
+            and len(name) <= MAX_NAME_CHARACTERS
+            and replace_unstorable(name)[1] == 0
+        ):
             return name
     first: Mapping[str, Any] = next((message for message in request["messages"] if message.get("role") == "user"), {})
-    digest = hashlib.sha256(history_match.text_of(first.get("content")).strip().encode("utf-8", "replace")).hexdigest()
-    return f"chat-{digest[:16]}"
+    text = history_match.read_content(first.get("content")).strip()
+    return f"chat-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
-def _parts(
-    context: Context, stored: Sequence[Message | None], question: int
-) -> tuple[list[JsonObject], list[JsonObject], int]:
-    """What memory holds; stored turns that the client did not send; and where the client's own messages begin."""
-    parts = {part["name"]: part["items"] for part in context.explain["parts"]}
-    tail: list[JsonObject] = parts.get("tail", [])
-    held = list(context.messages[:-1])  # without the question, which the client's own messages end with
-    block = held[:1] if held and str(held[0]["content"]).startswith(OPEN) else []
-    if len(held) - len(block) != len(tail):
-        tail, held = [], block  # excerpts of what the client has whole
-    ours = {message.id: place for place, message in enumerate(stored) if message is not None}
-    older = [dict(one) for item, one in zip(tail, held[len(block) :], strict=True) if item["message_id"] not in ours]
-    places = [ours[item["message_id"]] for item in tail if item["message_id"] in ours]
-    return [dict(one) for one in block], older, min([question, *places])
+@dataclass(frozen=True, slots=True)
+class _ContextParts:
+    """A context as the prompt of a client needs it."""
+
+    memory: list[JsonObject]  # the fenced block of memory: one message, or none
+    unsent: list[JsonObject]  # stored turns of the tail that the client did not send
+    first_kept: int  # index of the oldest message of the client's dialogue that stays in the prompt
 
 
-def _tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    texts = [{"role": str(one.get("role")), "content": history_match.text_of(one.get("content"))} for one in messages]
+def _split_context(context: Context, stored: Sequence[Message | None], question_index: int) -> _ContextParts:
+    """Split a context for a client that sent its own dialogue. `stored` are the stored messages of that dialogue."""
+    items_by_part = {part["name"]: part["items"] for part in context.explain["parts"]}
+    tail: list[JsonObject] = items_by_part.get("tail", [])
+    messages = list(context.messages[:-1])  # without the question: the client's dialogue has it
+    memory = messages[:1] if messages and str(messages[0]["content"]).startswith(OPEN_TAG) else []
+    if len(messages) - len(memory) != len(tail):
+        tail, messages = [], memory  # the tail holds excerpts of messages that the client sends whole
+    sent = {message.id: index for index, message in enumerate(stored) if message is not None}
+    tail_messages = messages[len(memory) :]
+    return _ContextParts(
+        [dict(message) for message in memory],
+        [dict(message) for item, message in zip(tail, tail_messages, strict=True) if item["message_id"] not in sent],
+        min([question_index, *(sent[item["message_id"]] for item in tail if item["message_id"] in sent)]),
+    )
+
+
+def _count_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    texts = [
+        {"role": str(message.get("role")), "content": history_match.read_content(message.get("content"))}
+        for message in messages
+    ]
     return count_tokens_for_messages(texts) if texts else 0
 
 
-def _usage(made: Completion) -> JsonObject:
-    asked = _tokens(made.request["messages"])
-    said = count_tokens_for_messages([{"role": "assistant", "content": made.answer.content}])
-    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+def _count_usage(completion: Completion) -> JsonObject:
+    prompt = _count_tokens(completion.request["messages"])
+    answer = count_tokens_for_messages([{"role": "assistant", "content": completion.answer.content}])
+    return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
 
 
-def _completion(made: Completion, choice: JsonObject) -> JsonObject:
+# The built-in assistant's answer in OpenAI's form
+
+
+def _to_completion_json(completion: Completion, choice: JsonObject) -> JsonObject:
     choice = {"index": 0, "finish_reason": "stop", "logprobs": None} | choice
-    return _head(made, "chat.completion") | {"choices": [choice], "usage": _usage(made)}
+    return _head(completion, "chat.completion") | {"choices": [choice], "usage": _count_usage(completion)}
 
 
-def _chunk(made: Completion, delta: JsonObject | None, *, finish: str | None = None) -> JsonObject:
-    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]
-    return _head(made, "chat.completion.chunk") | {"choices": choices}
+def _to_chunk_json(completion: Completion, delta: JsonObject | None, *, finish_reason: str | None = None) -> JsonObject:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+    return _head(completion, "chat.completion.chunk") | {"choices": [] if delta is None else [choice]}
 
 
-def _head(made: Completion, kind: str) -> JsonObject:
-    asked = made.asked.id if made.asked is not None else made.conversation
-    digest = hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()[:24]
-    created = int(made.memory.clock.now().timestamp())
+def _head(completion: Completion, kind: str) -> JsonObject:
+    seed = completion.newest.id if completion.newest is not None else completion.conversation
+    digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:24]
+    created = int(completion.memory.clock.now().timestamp())
     return {"id": f"chatcmpl-{digest}", "object": kind, "created": created, "model": assistant.NAME}

@@ -1,4 +1,4 @@
-"""The command line: one short function per command, each parses, calls Memory and shows what came back."""
+"""The command line. Each command is one short function: it reads its options, calls `Memory` and prints the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recollect.cli.evaluate import bench, tune
 from recollect.cli.files import backup, export, import_, restore
 from recollect.cli.log import add, conversations, history, stats
 from recollect.cli.maintenance import doctor, rebuild, worker
-from recollect.cli.options import command
+from recollect.cli.options import make_command
 from recollect.cli.profile import audit, consent, profile
 from recollect.cli.recall import context, metrics, recall, similar
 from recollect.cli.serve import keys, serve
@@ -30,10 +30,9 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="recollect",
-    help="A lossless memory for LLM chat applications.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # help is plain text, the same on paper, in a pipe and in the docs
-    pretty_exceptions_enable=False,  # a traceback with locals would show what people said
+    rich_markup_mode=None,  # help is plain text, the same on a terminal, in a pipe and in the docs
+    pretty_exceptions_enable=False,  # a traceback with local variables would show what people said
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -42,13 +41,13 @@ for function in (
     consent, audit, stats, metrics, demo, import_, export, backup, restore, erase, rebuild, worker, tune, bench,
     settings, doctor, serve, keys,
 ):  # fmt: skip
-    lenient = {"ignore_unknown_options": function is feedback}  # -1 is a value there
-    run = command(function, db=DEMO_DATABASE if function is demo else None)
-    app.command(function.__name__.rstrip("_"), context_settings=lenient)(run)
+    parsing = {"ignore_unknown_options": function is feedback}  # -1 is a value there, not an option
+    runnable = make_command(function, db=DEMO_DATABASE if function is demo else None)
+    app.command(function.__name__.rstrip("_"), context_settings=parsing)(runnable)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"recollect {metadata.version('recollect')}")
         raise typer.Exit
 
@@ -56,15 +55,20 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def recollect(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A lossless memory for LLM chat applications."""
+    """A lossless memory for LLM chat applications.
+
+    It stores every message of your chats and builds short prompts from what matters in them. Begin with
+    `recollect demo`. `recollect COMMAND --help` explains a command.
+    """
 
 
 def main() -> None:
+    """Run the command line with the arguments of the process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")  # a pipe may have the locale's encoding
-    logging.getLogger("recollect").addHandler(logging.NullHandler())  # commands tell what went wrong themselves
+    logging.getLogger("recollect").addHandler(logging.NullHandler())  # commands print their errors themselves
     app(prog_name="recollect")

@@ -1,4 +1,4 @@
-"""How an answer is shown: its words as they come, and below them what they rest on or why they end."""
+"""Prints an answer of a chat: its words as they arrive, then a line on what it is based on or why it ended early."""
 
 from __future__ import annotations
 
@@ -10,44 +10,47 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from recollect.cli.display import clean, console, counted, line, note
+from recollect.cli.display import TAB_COLUMNS, make_console, print_note, render_count, to_line, to_printable
 from recollect.core.models import JsonObject
 
-HELD: Final = 24  # columns of a word that may still go on before it is shown; some scripts have no blanks
-TAB: Final = 8
+MAX_HELD_COLUMNS: Final = 24  # a word is held back until it ends or is this long; some scripts have no blanks
 _PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
 
-class Flow:
-    """Text on stdout as it comes: broken between words on a terminal, as it is in a pipe, and without power over it."""
+class AnswerPrinter:
+    """Prints text to stdout as it arrives, with control characters made visible.
+
+    On a terminal lines are broken between words. In a pipe the text stays as it is.
+    """
 
     def __init__(self) -> None:
-        target = console()
-        self._width = target.width if target.is_terminal else None
+        console = make_console()
+        self._width = console.width if console.is_terminal else None
         self._column = 0
-        self._blank = self._word = self._held = ""
+        self._blank = self._word = self._carriage_return = ""
 
     def write(self, text: str) -> None:
-        text, self._held = self._held + text, ""
-        if text.endswith("\r"):  # the first half of a line break, perhaps
-            text, self._held = text[:-1], "\r"
-        shown = clean(text)
+        """Print the text. The last word is held back until it is known where it ends."""
+        text, self._carriage_return = self._carriage_return + text, ""
+        if text.endswith("\r"):  # this may be the first half of a line break
+            text, self._carriage_return = text[:-1], "\r"
+        printable = to_printable(text)
         if self._width is None:
-            self._put(shown)
+            self._put(printable)
         else:
-            for piece in _PIECES.findall(shown.expandtabs(TAB)):
+            for piece in _PIECES.findall(printable.expandtabs(TAB_COLUMNS)):
                 self._take(piece)
-            if cell_len(self._word) > HELD:
+            if cell_len(self._word) > MAX_HELD_COLUMNS:
                 self._put_word()
         sys.stdout.flush()
 
     def end(self) -> None:
-        """What was held back, and a line break if there is none."""
+        """Print the word that was held back, and a line break if the text did not end with one."""
         self._put_word()
-        self._put(clean(self._held))
+        self._put(to_printable(self._carriage_return))
         if self._column:
             self._put("\n")
-        self._held = ""
+        self._carriage_return = ""
         sys.stdout.flush()
 
     def _take(self, piece: str) -> None:
@@ -62,7 +65,7 @@ class Flow:
             self._blank += piece
 
     def _put_word(self) -> None:
-        """The word behind its blanks, or on a new line if it does not fit."""
+        """Print the word after its blanks, or on a new line if it does not fit."""
         if self._word and self._width is not None:
             if self._column and self._column + cell_len(self._blank + self._word) > self._width:
                 self._put("\n")
@@ -72,48 +75,51 @@ class Flow:
 
     def _put(self, text: str) -> None:
         sys.stdout.write(text)
-        _, is_broken, last = text.rpartition("\n")
-        self._column = cell_len(last) + (0 if is_broken else self._column)
+        _, line_break, last_line = text.rpartition("\n")
+        self._column = cell_len(last_line) + (0 if line_break else self._column)
         if self._width is not None and self._column > self._width:
             self._column %= self._width
 
 
-def dim(text: str) -> None:
-    """Something about an answer, beside it."""
+def print_dim(text: str) -> None:
+    """Print a note about an answer to stderr, dimmed if that is a terminal."""
     if sys.stderr.isatty():
         Console(stderr=True, highlight=False, markup=False, emoji=False).print(Text(text, "dim"))
     else:
-        note(text)
+        print_note(text)
 
 
-def figures(sources: JsonObject | None, done: JsonObject, *, memory: str) -> str:
-    """What an answer rests on, in a line."""
-    told = [f"model {line(str(done['model']))}"]
+def render_figures(sources: JsonObject | None, done: JsonObject, *, memory: str) -> str:
+    """Return one line: how many memories and tokens an answer used, how long that took, and the model.
+
+    `sources` and `done` are the data of the events with these names.
+    """
+    parts = [f"model {to_line(str(done['model']))}"]
     if sources is not None:
-        context, own = sources["context"], (sources["message"] or {}).get("id")
-        count = sum(own is None or one.get("message_id") != own for one in sources["sources"])
+        context, question_id = sources["context"], (sources["message"] or {}).get("id")
+        count = sum(question_id is None or source.get("message_id") != question_id for source in sources["sources"])
         used = {0: "no memories", 1: "1 memory"}.get(count, f"{count:,} memories")
-        tokens = counted(context["tokens"], "token")
-        told[:0] = (
+        tokens = render_count(context["tokens"], "token")
+        parts[:0] = (
             ["memory off", tokens] if memory == "off" else [f"used {used}", tokens, f"context {context['ms']:.0f} ms"]
         )
         if context["degraded"]:
-            told.append("degraded: " + ", ".join(line(str(name)) for name in context["degraded"]))
-    return " · ".join(told)
+            parts.append("degraded: " + ", ".join(to_line(str(name)) for name in context["degraded"]))
+    return " · ".join(parts)
 
 
-def ending(done: JsonObject, *, memory: str, anything: bool) -> str | None:
-    """Why an answer ended early, and what is stored; None if it did not."""
+def render_ending(done: JsonObject, *, memory: str, has_text: bool) -> str | None:
+    """Return why an answer ended early and what is stored of it; None if it did not end early."""
     error = done["error"]
     if error is None and not done["stopped"]:
         return None
-    why = "stopped" if error is None else f"error: {line(str(error['message']))} [{line(str(error['code']))}]"
+    why = "stopped" if error is None else f"error: {to_line(str(error['message']))} [{to_line(str(error['code']))}]"
     if memory != "on":
-        kept = "nothing is stored"
+        stored = "nothing is stored"
     elif done["message"] is not None:
-        kept = "what came of the answer is stored"
-    elif anything and error is not None:
-        kept = "your message is stored, the answer is not"
+        stored = "the answer is stored as far as it came"
+    elif has_text and error is not None:
+        stored = "your message is stored, the answer is not"
     else:
-        kept = "your message is stored"
-    return f"{why} · {kept}" + ("" if error is None else " · /retry asks again")
+        stored = "your message is stored"
+    return f"{why} · {stored}" + ("" if error is None else " · /retry asks again")

@@ -1,4 +1,4 @@
-"""`recollect chat`: talk in the terminal, with memory, on a database or at a server."""
+"""`recollect chat`: a chat in the terminal, with memory, on a database or at a server."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Annotated, Final, cast, get_args
 
 import typer
 
-from recollect.chat.chats import Mode
+from recollect.chat.run import MemoryMode
 from recollect.cli import slash_commands
-from recollect.cli.catch_up import catch_up_shortly
-from recollect.cli.chat_backend import Here, Talk
-from recollect.cli.chat_session import Session
-from recollect.cli.display import line, note
-from recollect.cli.files import Yes
-from recollect.cli.options import Call, Exit, tell
+from recollect.cli.catch_up import catch_up_new_messages
+from recollect.cli.chat_backend import ChatBackend, LocalMemory
+from recollect.cli.chat_session import ChatSession
+from recollect.cli.display import print_note, to_line
+from recollect.cli.files import YesOption
+from recollect.cli.options import Call, ExitCode, PromptBudget, print_error
 from recollect.core import assistant
 from recollect.core.errors import InvalidInput, RecollectError
-from recollect.core.text import identity
+from recollect.core.text import check_identity
 
 PROMPT: Final = "> "
 _NO_MODEL: Final = "No model is set, so answers only quote memory:"
@@ -28,103 +28,134 @@ _NO_MODEL: Final = "No model is set, so answers only quote memory:"
 
 def chat(
     call: Call,
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its name.")] = "chat",
+    conversation: Annotated[
+        str, typer.Argument(metavar="CONVERSATION", help="Name of the conversation to begin or to go on with.")
+    ] = "chat",
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who answers; recollect is the built-in assistant.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Model that answers; by default the one in the settings. "
+            "'recollect' is the built-in assistant, which quotes memory.",
+        ),
     ] = None,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first.")] = None,
-    budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", help="The whole prompt; by default memory_prompt_token_budget.")
+    system: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="System prompt: what the model is told first; by default the setting chat_system_prompt.",
+        ),
     ] = None,
+    budget: PromptBudget = None,
     memory: Annotated[
-        str, typer.Option(metavar="on|read|off", help="read stores nothing; off is temporary: nor does it recall.")
+        str,
+        typer.Option(
+            metavar="on|read|off", help="on: recall and store. read: recall, but store nothing. off: neither."
+        ),
     ] = "on",
-    server: Annotated[str | None, typer.Option(metavar="URL", help="Talk to a server instead of a database.")] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", envvar="RECOLLECT_KEY", help="The key for the server.")
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Chat by way of `recollect serve` at this address, without a database."),
     ] = None,
-    yes: Yes = False,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", envvar="RECOLLECT_KEY", help="API key for --server.")
+    ] = None,
+    yes: YesOption = False,
 ) -> None:
-    """Talk, with memory: what you say is stored, what bears on it is recalled, a model answers.
+    """Chat with a model that remembers.
 
-    Ctrl-C stops an answer, Ctrl-D leaves, /help lists what else there is. From a pipe every line is a message; --json
-    prints every event as a line of JSON. An answer that was degraded or failed makes the exit code 5.
+    Each message is stored. What memory knows about it goes into the prompt, then the model answers. Ctrl-C stops an
+    answer, Ctrl-D leaves, /help lists the commands you can type.
+
+    In a pipe each line is a message. With --json each event is printed as one line of JSON. The exit code is 5 if an
+    answer failed, or was made while a part of memory did not work.
     """
-    if memory not in get_args(Mode):
+    if memory not in get_args(MemoryMode):
         raise InvalidInput("invalid_memory", "--memory is on, read or off.")
-    name, is_person = identity(conversation, "conversation"), sys.stdin.isatty() and not call.json
-    with closing(_open(call, server, key)) as talk:
-        session = Session(
-            talk, name, model, system, budget, cast(Mode, memory), is_person=is_person, json=call.json, yes=yes
-        )
+    name, is_interactive = check_identity(conversation, "conversation"), sys.stdin.isatty() and not call.json
+    with closing(_open_backend(call, server, key)) as backend:
+        session = ChatSession(
+            backend, name, model, system, budget, cast(MemoryMode, memory),
+            is_interactive=is_interactive, json=call.json, skip_confirmation=yes,
+        )  # fmt: skip
         _greet(session, is_remote=server is not None)
-        if is_person and isinstance(talk, Here):
-            talk.warm_up()
-        for typed in _typed() if is_person else _piped(session):
-            if not _take(session, typed):
-                break
-        else:
-            if is_person:
-                note("")
-    if session.is_degraded and not is_person:
-        raise typer.Exit(Exit.DEGRADED)
+        _handle_lines(session)
+    if session.is_degraded and not is_interactive:
+        raise typer.Exit(ExitCode.DEGRADED)
 
 
-def _open(call: Call, server: str | None, key: str | None) -> Talk:
+def _open_backend(call: Call, server: str | None, key: str | None) -> ChatBackend:
     if server is not None:
         if call.db_origin == "--db":
-            raise InvalidInput("invalid_place", "Say either --db or --server.")
-        from recollect.cli.remote_memory import There
+            raise InvalidInput("invalid_place", "Use either --db or --server.")
+        from recollect.cli.remote_memory import RemoteMemory
 
-        return There(server, key)
+        return RemoteMemory(server, key)
     is_new = call.file is not None and not call.file.exists()
-    here = Here(call.db, **call.principal)
+    memory = LocalMemory(call.db, **call.principal)
     if is_new:
-        note(f"new database: {call.file}")
-    return here
+        print_note(f"new database: {call.file}")
+    return memory
 
 
-def _greet(session: Session, *, is_remote: bool) -> None:
-    default = session.talk.model()
+def _greet(session: ChatSession, *, is_remote: bool) -> None:
+    default = session.backend.model()
     if default is None and session.model != assistant.NAME and not session.json:
-        how = "start the server with" if is_remote else "set"
-        note(f"{_NO_MODEL} {how} RECOLLECT_MODEL_URL and RECOLLECT_MODEL_NAME for one.")
-    if session.is_person:
-        answers = line(session.model or default or assistant.NAME)
-        note(f"{slash_commands.where(session)} · model {answers} · /help, Ctrl-D leaves")
-        note("")
+        advice = "start the server with" if is_remote else "set"
+        print_note(f"{_NO_MODEL} {advice} RECOLLECT_MODEL_URL and RECOLLECT_MODEL_NAME for one.")
+    if session.is_interactive:
+        model = to_line(session.model or default or assistant.NAME)
+        print_note(f"{slash_commands.describe_conversation(session)} · model {model} · /help, Ctrl-D leaves")
+        print_note("")
 
 
-def _take(session: Session, typed: str) -> bool:
-    """One line. Says whether the chat goes on. What went wrong is told to a person, who may try something else."""
-    if not typed.strip():
+def _handle_lines(session: ChatSession) -> None:
+    """Handle lines until one of them or their end ends the chat."""
+    if session.is_interactive and isinstance(session.backend, LocalMemory):
+        session.backend.warm_up()
+    for line in _read_typed_lines() if session.is_interactive else _read_piped_lines(session):
+        if not _handle_line(session, line):
+            return
+    if session.is_interactive:
+        print_note("")
+
+
+def _handle_line(session: ChatSession, line: str) -> bool:
+    """Run a slash command or send a message. Return whether the chat goes on.
+
+    At a terminal an error is printed and the chat goes on. In a pipe it is raised.
+    """
+    if not line.strip():
         return True
-    is_command = typed.startswith("/") and not typed.startswith("//")
+    is_command = line.startswith("/") and not line.startswith("//")
     try:
         if is_command:
-            return slash_commands.run(session, typed)
-        session.say(typed.removeprefix("/") if typed.startswith("//") else typed)
+            return slash_commands.run_command(session, line)
+        session.say(line.removeprefix("/") if line.startswith("//") else line)
     except RecollectError as error:
-        if not session.is_person:
+        if not session.is_interactive:
             raise
-        tell(error, json=False)
+        print_error(error, json=False)
     except KeyboardInterrupt:
-        if not session.is_person or not is_command:
+        if not session.is_interactive or not is_command:
             raise
-        note("")
+        print_note("")
     return True
 
 
-def _piped(session: Session) -> Iterator[str]:
-    """Lines of stdin. A program does not wait as people do, so what the line before said is made ready first."""
-    for place, raw in enumerate(sys.stdin.buffer):
-        if isinstance(session.talk, Here) and session.memory != "off":
-            catch_up_shortly(session.talk, quietly=place > 0)
+def _read_piped_lines(session: ChatSession) -> Iterator[str]:
+    """Yield the lines of stdin. Before each, embed the messages of the line before, so that it can be recalled.
+
+    A worker does that while a person types, but a pipe does not wait.
+    """
+    for index, raw in enumerate(sys.stdin.buffer):
+        if isinstance(session.backend, LocalMemory) and session.memory != "off":
+            catch_up_new_messages(session.backend, quiet=index > 0)
         yield raw.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _typed() -> Iterator[str]:
-    """Lines with editing and a history that is gone afterwards: what people type is written to no file."""
+def _read_typed_lines() -> Iterator[str]:
+    """Yield the lines that a person types. The arrow keys edit and bring back lines; no line is written to a file."""
     _prepare_editing()
     while True:
         try:
@@ -143,8 +174,8 @@ def _prepare_editing() -> None:
     names = sorted(f"/{name}" for name in (*slash_commands.COMMANDS, "quit"))
 
     def complete(text: str, state: int) -> str | None:
-        found = [name for name in names if text.startswith("/") and name.startswith(text)]
-        return found[state] if state < len(found) else None
+        matches = [name for name in names if text.startswith("/") and name.startswith(text)]
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer_delims(" \t\n")
     readline.set_completer(complete)

@@ -1,7 +1,6 @@
-"""Whom a chat in the terminal talks to: a memory, here or at a server, that also answers.
+"""The memory that a chat in the terminal talks to: on a database of its own, or at a server (`remote_memory`).
 
-Everything is asked on the main thread, which Ctrl-C interrupts. Answers are written on another one and come over as
-events.
+The main thread asks, because Ctrl-C interrupts only that. Another thread writes the answer and passes its events on.
 """
 
 from __future__ import annotations
@@ -13,20 +12,22 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
-from recollect.chat.chats import Ask, Chats, Event, Run
+from recollect.chat.chats import Chats
+from recollect.chat.run import ChatEvent, ChatRequest, ChatRun
 from recollect.core import assistant
 from recollect.core.compression.brief import Brief
-from recollect.core.models import Context, Conversation, Message, Recalled, Receipt
+from recollect.core.message import Message
+from recollect.core.models import Context, Conversation, Recalled, Receipt
 from recollect.core.topics import Topic
 from recollect.settings import Settings
 from recollect.sync import Memory
 
-LOOK: Final = 0.25  # seconds after which a wait looks up, where a signal alone does not end it
-PATIENCE: Final = 2.0  # seconds that an answer has to end when everything does
+WAKE_SECONDS: Final = 0.25  # on some systems a signal is only seen between two waits
+CLOSE_SECONDS: Final = 2.0  # a running answer has so long to end when the chat closes
 
 
-class Memories(Protocol):
-    """What commands ask of a memory, wherever it is. The names are those of `Memory`."""
+class MemoryAccess(Protocol):
+    """A memory as commands use it, on a database or at a server. The methods are those of `Memory`."""
 
     def conversation(self, conversation: str) -> Conversation: ...
 
@@ -55,114 +56,123 @@ class Memories(Protocol):
     def close(self) -> None: ...
 
 
-class Talk(Memories, Protocol):
-    """A memory that answers."""
+class ChatBackend(MemoryAccess, Protocol):
+    """A memory that also answers."""
 
-    def ask(self, ask: Ask) -> Heard: ...
+    def ask(self, request: ChatRequest) -> AnswerStream:
+        """Start an answer and return its events."""
+        ...
 
     def model(self) -> str | None:
-        """The one that answers if none is named; None if none is set."""
+        """Return the model that answers if the request names none; None if no model is configured."""
         ...
 
     def models(self) -> list[str]:
-        """All that can be named, the built-in assistant first."""
+        """Return the names of all models, the built-in assistant first."""
         ...
 
 
-class Heard:
-    """The events of one answer. Iterating waits for them; what could not begin or broke off raises."""
+class AnswerStream:
+    """The events of one answer. Iterating waits for them, and raises if the answer could not begin or broke off."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._told: SimpleQueue[Event | Exception | str] = SimpleQueue()
+        self._queue: SimpleQueue[ChatEvent | Exception | str] = SimpleQueue()
         self.is_stopping = False
 
-    # From the thread that writes
+    # Called by the thread that writes
 
-    def tell(self, event: Event) -> None:
-        self._told.put(event)
+    def add(self, event: ChatEvent) -> None:
+        """Pass an event on."""
+        self._queue.put(event)
 
     def fail(self, error: Exception) -> None:
-        self._told.put(error)
+        """Make the reader raise this error."""
+        self._queue.put(error)
 
     def end(self) -> None:
-        self._told.put("end")
+        """Say that no more events come."""
+        self._queue.put("end")
 
-    # From the one that listens
+    # Called by the thread that reads
 
     def interrupt(self) -> None:
-        """For a signal handler: it may come at any moment, also in the middle of a wait."""
-        self._told.put("stop")
+        """Ask the answer to stop. A signal handler may call this at any moment, also while the reader waits."""
+        self._queue.put("stop")
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[ChatEvent]:
         while True:
             try:
-                told = self._told.get(timeout=LOOK)
+                item = self._queue.get(timeout=WAKE_SECONDS)
             except Empty:
                 continue
-            if isinstance(told, Event):
-                yield told
-            elif isinstance(told, Exception):
-                raise told
-            elif told == "end":
+            if isinstance(item, ChatEvent):
+                yield item
+            elif isinstance(item, Exception):
+                raise item
+            elif item == "end":
                 return
             else:
                 self._stop_or_leave()
 
     def _stop_or_leave(self) -> None:
-        """Who interrupts again does not want to wait for the end."""
+        """Stop the answer; at the second interrupt leave without waiting for its end."""
         if self.is_stopping:
             raise KeyboardInterrupt
         self.is_stopping = True
         self._stop()
 
 
-class Here(Memory):
-    """On a database of one's own, with a worker, so that memory catches up by itself."""
+class LocalMemory(Memory):
+    """A memory on a database that also answers. Its worker does the derived work while the person types."""
 
     def __init__(self, location: str | os.PathLike[str], **principal: Any) -> None:
         super().__init__(location, **principal, worker=True)
         self._chats = Chats(self._engine)
 
     def warm_up(self) -> None:
-        """While the first question is typed."""
+        """Load models and caches in the background, while the person types the first question."""
         self._start(self._engine.warm_up())
 
-    def ask(self, ask: Ask) -> Heard:
-        begun: list[Run] = []
+    def ask(self, request: ChatRequest) -> AnswerStream:
+        """Start an answer and return its events."""
+        runs: list[ChatRun] = []  # empty until the answer has begun
 
         def stop() -> None:
-            for run in begun:
+            for run in runs:
                 self._loop.call_soon_threadsafe(run.stop)
 
-        heard = Heard(stop)
-        self._start(self._write(ask, heard, begun))
-        return heard
+        stream = AnswerStream(stop)
+        self._start(self._write(request, stream, runs))
+        return stream
 
-    async def _write(self, ask: Ask, heard: Heard, begun: list[Run]) -> None:
+    async def _write(self, request: ChatRequest, stream: AnswerStream, runs: list[ChatRun]) -> None:
         try:
-            run = await self._chats.start(self._engine, ask)
-            begun.append(run)
-            if heard.is_stopping:  # since before it began
+            run = await self._chats.start(self._engine, request)
+            runs.append(run)
+            if stream.is_stopping:  # the person interrupted before the answer began
                 run.stop()
             async for event in run.events():
-                heard.tell(event)
-        except Exception as error:  # noqa: BLE001 - the border of a task: raised again where somebody listens
-            heard.fail(error)
+                stream.add(event)
+        except Exception as error:  # noqa: BLE001 - the border of a task: the reader of the stream raises it again
+            stream.fail(error)
         finally:
-            heard.end()
+            stream.end()
 
     def models(self) -> list[str]:
+        """Return the names of all models, the built-in assistant first."""
         upstream = self._engine.upstream
         listed = [] if upstream is None else self._wait(upstream.models())
-        return [assistant.NAME, *(str(one["id"]) for one in listed)]
+        return [assistant.NAME, *(str(model["id"]) for model in listed)]
 
     def model(self) -> str | None:
+        """Return the configured model; None if there is none."""
         return None if self._engine.upstream is None else self._engine.upstream.default
 
     def close(self) -> None:
+        """Give a running answer CLOSE_SECONDS to end, then close the memory."""
         if not self._loop.is_closed():
-            self._wait(self._chats.close(PATIENCE))
+            self._wait(self._chats.close(CLOSE_SECONDS))
         super().close()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> Future[None]:

@@ -1,4 +1,4 @@
-"""A chat in the terminal while it lasts: with whom, where, how; what is said, and how the answer is heard and shown."""
+"""The state of a terminal chat (conversation, options, last question). Sends questions and prints answers."""
 
 from __future__ import annotations
 
@@ -10,54 +10,57 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from recollect.chat.chats import Ask, Event, Mode
-from recollect.cli.answer_view import Flow, dim, ending, figures
-from recollect.cli.chat_backend import Heard, Talk
-from recollect.cli.display import as_json, note, out, spinner
+from recollect.chat.run import ChatEvent, ChatRequest, MemoryMode
+from recollect.cli.answer_view import AnswerPrinter, print_dim, render_ending, render_figures
+from recollect.cli.chat_backend import AnswerStream, ChatBackend
+from recollect.cli.display import print_line, print_note, spinner, to_json_text
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
 
-MOST: Final = 1000  # messages that are passed along where nothing is stored
+MAX_UNSTORED_MESSAGES: Final = 1000  # kept and sent with each question when nothing is stored
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The last question: its words, its place if it is stored, and what its prompt took."""
+class LastQuestion:
+    """The last question of a chat."""
 
     text: str
-    seq: int | None = None
-    tokens: int = 0
+    seq: int | None = None  # its number in the conversation, if it is stored
+    tokens: int = 0  # of its prompt
 
 
 @dataclass(slots=True)
-class Session:
-    talk: Talk
+class ChatSession:
+    """The state of one chat in the terminal."""
+
+    backend: ChatBackend
     conversation: str
     model: str | None = None
     system: str | None = None
     budget: int | None = None
-    memory: Mode = "on"
-    is_person: bool = False  # somebody sits there
+    memory: MemoryMode = "on"
+    is_interactive: bool = False  # a person types; else the lines come from a pipe
     json: bool = False
-    yes: bool = False
-    last: Asked | None = None
-    kept: list[JsonObject] = field(default_factory=list)  # what was said, where nothing is stored
-    is_degraded: bool = False  # an answer was, or failed
-    answers: int = 0
+    skip_confirmation: bool = False  # erase without asking
+    last: LastQuestion | None = None
+    unstored: list[JsonObject] = field(default_factory=list)  # pairs of question and answer, when nothing is stored
+    is_degraded: bool = False  # an answer was degraded or failed
+    answer_count: int = 0  # answers so far
 
     def enter(self, conversation: str) -> None:
-        """Another conversation; what was kept of this one is forgotten."""
+        """Go to another conversation. Forget the unstored messages of this one."""
         self.conversation, self.last = conversation, None
-        self.kept.clear()
+        self.unstored.clear()
 
     def say(self, content: str) -> None:
-        """Say something and show the answer."""
-        self._ask(content, Ask(self.conversation, content, history=tuple(self.kept), **self._wishes()))
+        """Send a message and print the answer."""
+        request = ChatRequest(self.conversation, content, history=tuple(self.unstored), **self._request_options())
+        self._ask(content, request)
 
     def retry(self) -> None:
-        """The last question once more."""
+        """Ask the last question again and print the answer."""
         if self.memory == "on":
-            self._ask("", Ask(self.conversation, retry=True, **self._wishes()))
+            self._ask("", ChatRequest(self.conversation, retry=True, **self._request_options()))
         elif self.last is None:
             raise InvalidInput("nothing_to_retry", "There is no question here that could be answered again.")
         else:
@@ -65,65 +68,69 @@ class Session:
             self.say(self.last.text)
 
     def drop_turn(self, question: str | None = None) -> bool:
-        """The newest turn that is kept here, if it is this question's. Says whether there was one."""
-        if not self.kept or question not in (None, self.kept[-2]["content"]):
+        """Forget the newest unstored turn, and return whether there was one.
+
+        With `question`, forget it only if the turn began with this question.
+        """
+        if not self.unstored or question not in (None, self.unstored[-2]["content"]):
             return False
-        del self.kept[-2:]
+        del self.unstored[-2:]
         return True
 
     def show(self, name: str, data: object, draw: Callable[[], None]) -> None:
-        """What a command found: as an event for programs, drawn for people."""
+        """Print the result of a slash command: as an event of this name with --json, else by `draw`."""
         if self.json:
-            out(as_json({"event": name, "data": data}))
+            print_line(to_json_text({"event": name, "data": data}))
         else:
             draw()
 
-    def _wishes(self) -> dict[str, Any]:
+    def _request_options(self) -> dict[str, Any]:
         return {"model": self.model, "system_prompt": self.system, "budget": self.budget, "memory": self.memory}
 
-    def _ask(self, content: str, ask: Ask) -> None:
-        self.last = Asked(content)
-        if self.answers and not self.json and not self.is_person:
-            out("")  # between two answers
-        self.answers += 1
-        heard = self.talk.ask(ask)
-        with interrupting(heard):
-            answer = _listen(heard, self._tell_event if self.json else self._silent, shows=not self.json)
-        self._note(content, answer)
+    def _ask(self, content: str, request: ChatRequest) -> None:
+        self.last = LastQuestion(content)
+        if self.answer_count and not self.json and not self.is_interactive:
+            print_line("")  # between two answers
+        self.answer_count += 1
+        stream = self.backend.ask(request)
+        with stop_on_ctrl_c(stream):
+            answer = _receive(stream, self._print_event if self.json else self._ignore, prints=not self.json)
+        self._remember(content, answer)
         if not self.json:
-            self._show_end(answer)
-        if heard.is_stopping and not self.is_person:
-            raise KeyboardInterrupt
+            self._print_end(answer)
+        if stream.is_stopping and not self.is_interactive:
+            raise KeyboardInterrupt  # in a pipe, Ctrl-C also ends the program
 
     @staticmethod
-    def _tell_event(event: Event) -> None:
-        out(as_json({"event": event.name, "data": event.data}))
+    def _print_event(event: ChatEvent) -> None:
+        print_line(to_json_text({"event": event.name, "data": event.data}))
         sys.stdout.flush()
 
     @staticmethod
-    def _silent(_: Event) -> None: ...
+    def _ignore(_: ChatEvent) -> None: ...
 
-    def _note(self, content: str, answer: _Answer) -> None:
-        """What the next question and the commands need to know of this one."""
+    def _remember(self, content: str, answer: _Answer) -> None:
+        """Keep what the next question and the slash commands need of this one."""
         sources, done = answer.sources, answer.done
         stored = sources["message"] if sources is not None else None
         tokens = sources["context"]["tokens"] if sources is not None else 0
-        self.last = Asked(stored["content"], stored["seq"], tokens) if stored else Asked(content, None, tokens)
+        text, seq = (stored["content"], stored["seq"]) if stored else (content, None)
+        self.last = LastQuestion(text, seq, tokens)
         if sources is not None and sources["context"]["degraded"]:
             self.is_degraded = True
         if done["error"] is not None:
             self.is_degraded = True
         if self.memory != "on" and answer.text.strip():
-            self.kept += [{"role": "user", "content": content}, {"role": "assistant", "content": answer.text}]
-            del self.kept[:-MOST]
+            self.unstored += [{"role": "user", "content": content}, {"role": "assistant", "content": answer.text}]
+            del self.unstored[:-MAX_UNSTORED_MESSAGES]
 
-    def _show_end(self, answer: _Answer) -> None:
-        told = ending(answer.done, memory=self.memory, anything=bool(answer.text))
-        if told is not None:
-            note(told)
-        dim(figures(answer.sources, answer.done, memory=self.memory))
-        if self.is_person:
-            out("")
+    def _print_end(self, answer: _Answer) -> None:
+        ending = render_ending(answer.done, memory=self.memory, has_text=bool(answer.text))
+        if ending is not None:
+            print_note(ending)
+        print_dim(render_figures(answer.sources, answer.done, memory=self.memory))
+        if self.is_interactive:
+            print_line("")
 
 
 @dataclass(slots=True)
@@ -133,14 +140,14 @@ class _Answer:
     done: JsonObject = field(default_factory=dict)
 
 
-def _listen(heard: Heard, tell: Callable[[Event], None], *, shows: bool) -> _Answer:
-    """To the end of an answer, whose words are shown as they come."""
-    answer, flow = _Answer(), Flow()
+def _receive(stream: AnswerStream, on_event: Callable[[ChatEvent], None], *, prints: bool) -> _Answer:
+    """Read the stream to its end and return the answer. With `prints`, print its words as they arrive."""
+    answer, printer = _Answer(), AnswerPrinter()
     with ExitStack() as waiting:
-        if shows and sys.stdout.isatty():
+        if prints and sys.stdout.isatty():
             waiting.enter_context(spinner("…"))
-        for event in heard:
-            tell(event)
+        for event in stream:
+            on_event(event)
             if event.name == "sources":
                 answer.sources = event.data
             elif event.name == "done":
@@ -148,21 +155,21 @@ def _listen(heard: Heard, tell: Callable[[Event], None], *, shows: bool) -> _Ans
             elif event.name == "delta":
                 waiting.close()
                 answer.text += str(event.data["content"])
-                if shows:
-                    flow.write(str(event.data["content"]))
-    if shows:
-        flow.end()
+                if prints:
+                    printer.write(str(event.data["content"]))
+    if prints:
+        printer.end()
     return answer
 
 
 @contextmanager
-def interrupting(heard: Heard) -> Iterator[None]:
-    """Ctrl-C stops the answer, not the program. Only the main thread is told of signals."""
+def stop_on_ctrl_c(stream: AnswerStream) -> Iterator[None]:
+    """Let Ctrl-C stop the answer, not the program, while the block runs. Only the main thread can catch signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: heard.interrupt())
+    previous = signal.signal(signal.SIGINT, lambda *_: stream.interrupt())
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

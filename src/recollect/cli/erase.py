@@ -1,107 +1,134 @@
-"""Erasing: what would go, the question, and the receipt."""
+"""`recollect erase`: counts what would go, asks, erases, and prints the receipt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from recollect.cli.display import counted, line, note, show_json, show_pairs
-from recollect.cli.files import Yes
+from recollect.cli.display import print_json, print_note, print_pairs, render_count, to_line
+from recollect.cli.files import YesOption
 from recollect.cli.log import find_conversation
-from recollect.cli.options import Call, Exit, confirm
+from recollect.cli.options import Call, ExitCode, confirm
 from recollect.cli.topic import find_topic
 from recollect.core import times
 from recollect.core.errors import InvalidInput, NotFound
-from recollect.core.models import Conversation, Message, Receipt
+from recollect.core.message import Message
+from recollect.core.models import Conversation, Receipt
 from recollect.sync import Memory
 
-_PAGE = 500
+_PAGE_MESSAGES: Final = 500
+_COUNT_LABELS: Final = {
+    "entries": "word index rows",
+    "brief_entries": "ledger entries",
+    "recalls": "metrics of recall",
+    "archived": "archived messages",
+    "dictionaries": "archive dictionaries",
+    "audit": "audit entries",
+}
 
 
 def erase(
     call: Call,
-    conversation: Annotated[str | None, typer.Option(metavar="NAME", help="This conversation, or only in it.")] = None,
-    message: Annotated[str | None, typer.Option(metavar="ID", help="One message.")] = None,
-    day: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="One day, in the conversation's zone.")] = None,
-    topic: Annotated[str | None, typer.Option(metavar="ID", help="All messages of one topic.")] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="All that the person has.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    yes: Yes = False,
+    conversation: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Erase this conversation; with --message or --day only these in it."),
+    ] = None,
+    message: Annotated[str | None, typer.Option(metavar="ID", help="Erase the message with this id.")] = None,
+    day: Annotated[
+        str | None,
+        typer.Option(metavar="YYYY-MM-DD", help="Erase the messages of one day, in each conversation's time zone."),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="ID", help="Erase all messages of a topic, and of topics merged into it.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="Erase all that is stored of the person.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be erased.")] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Delete for good and print the receipt.
+    """Erase messages for good and print a receipt.
 
-    Afterwards the files are searched for pieces of what was erased.
+    What was derived from the messages is erased too. Then the database's files are searched for remains of the text.
+    The exit code is 5 if another process has to let go of old pages first.
     """
     scope = {"conversation": conversation, "message": message, "day": day}
     if sum((everything, any(scope.values()), bool(topic))) != 1 or (message and day):
-        told = "Name one thing: --conversation, --message, --day, --topic or --everything."
-        raise InvalidInput("invalid_scope", told)
+        choices = "--conversation, --message, --day, --topic or --everything"
+        raise InvalidInput("invalid_scope", f"Name one thing to erase: {choices}.")
     with call.open(must_exist=True) as memory:
         if topic is None:
-            counts = _count(memory, **scope)
+            counts = _count_erased(memory, **scope)
         else:
-            found = find_topic(memory, topic).topic
-            note(f"{found.id} · {line(found.title)}")
-            scope, counts = {"topic": found.id}, {"conversations": 1, "messages": found.messages}
+            match = find_topic(memory, topic).topic
+            print_note(f"{match.id} · {to_line(match.title)}")
+            scope, counts = {"topic": match.id}, {"conversations": 1, "messages": match.messages}
         if dry_run:
-            _show_counts(counts, json=call.json)
+            _print_counts(counts, json=call.json)
             return
-        what = f"{counted(counts['messages'], 'message')} of {counted(counts['conversations'], 'conversation')}"
-        confirm(f"Erase {what} of {call.person!r}, for good?", yes=yes)
+        messages = render_count(counts["messages"], "message")
+        conversations = render_count(counts["conversations"], "conversation")
+        confirm(f"Erase {messages} of {conversations} of {call.person!r}, for good?", yes=yes)
         receipt = memory.erase(person=call.person) if everything else memory.erase(**scope)
-    show_receipt(receipt, json=call.json)
+    print_receipt(receipt, json=call.json)
 
 
-def _count(memory: Memory, *, conversation: str | None, message: str | None, day: str | None) -> dict[str, int]:
-    """What an erase would take, counted the way it chooses."""
+def _count_erased(memory: Memory, *, conversation: str | None, message: str | None, day: str | None) -> dict[str, int]:
+    """Count the conversations and messages that an erase of this scope would take."""
     chosen = memory.conversations() if conversation is None else [find_conversation(memory, conversation)]
     if message is None and day is None:
-        return {"conversations": len(chosen), "messages": sum(one.messages for one in chosen)}
-    found = [sum(_is_meant(said, one, message, day) for said in _walk(memory, one)) for one in chosen]
-    if message is not None and not any(found):
+        return {"conversations": len(chosen), "messages": sum(each.messages for each in chosen)}
+    counts = [_count_messages(memory, each, message, day) for each in chosen]
+    if message is not None and not any(counts):
         raise NotFound("message_not_found", f"There is no message {message!r}.")
-    return {"conversations": sum(map(bool, found)), "messages": sum(found)}
+    return {"conversations": sum(map(bool, counts)), "messages": sum(counts)}
 
 
-def _is_meant(said: Message, conversation: Conversation, message: str | None, day: str | None) -> bool:
+def _count_messages(memory: Memory, conversation: Conversation, message_id: str | None, day: str | None) -> int:
+    messages = _iterate_messages(memory, conversation)
+    return sum(_is_in_scope(message, conversation, message_id, day) for message in messages)
+
+
+def _is_in_scope(message: Message, conversation: Conversation, message_id: str | None, day: str | None) -> bool:
     if day is None:
-        return said.id == message
+        return message.id == message_id
     start, stop = times.day_bounds(times.parse_day(day), conversation.zone)
-    return start <= said.at < stop
+    return start <= message.at < stop
 
 
-def _walk(memory: Memory, conversation: Conversation) -> Iterator[Message]:
-    """Every message, newest first, never more than a page at once."""
+def _iterate_messages(memory: Memory, conversation: Conversation) -> Iterator[Message]:
+    """Yield every message, newest first, reading one page at a time."""
     before = None
-    while page := memory.history(conversation.name, before=before, limit=_PAGE):
+    while page := memory.history(conversation.name, before=before, limit=_PAGE_MESSAGES):
         yield from reversed(page)
         before = page[0].seq
 
 
-def _show_counts(counts: dict[str, int], *, json: bool) -> None:
+def _print_counts(counts: dict[str, int], *, json: bool) -> None:
     if json:
-        show_json({"dry_run": True, "counts": counts})
+        print_json({"dry_run": True, "counts": counts})
     else:
-        show_pairs([(f"{name} that would go", count) for name, count in counts.items()])
+        print_pairs([(f"{name} that would be erased", count) for name, count in counts.items()])
 
 
-def show_receipt(receipt: Receipt, *, json: bool) -> None:
-    """Ends with its own code where something is pending."""
+def print_receipt(receipt: Receipt, *, json: bool) -> None:
+    """Print the receipt of an erase. Exit with code 5 if it is pending."""
     if json:
-        show_json(receipt)
+        print_json(receipt)
     else:
-        show_pairs(
+        print_pairs(
             [
                 ("receipt", receipt.id),
-                *((f"erased {name.replace('_', ' ')}", count) for name, count in receipt.counts.items()),
-                ("files read afterwards", ", ".join(receipt.files) or "none"),
-                ("pieces found in them", receipt.remaining),
-                ("kept elsewhere", "\n".join(receipt.kept_elsewhere) or "nowhere known"),
+                *(
+                    (f"erased {_COUNT_LABELS.get(name, name.replace('_', ' '))}", n)
+                    for name, n in receipt.counts.items()
+                ),
+                ("files searched afterwards", ", ".join(receipt.files) or "none"),
+                ("remains found in them", receipt.remaining),
+                ("copies elsewhere", "\n".join(receipt.kept_elsewhere) or "none known"),
                 ("pending", receipt.pending),
             ]
         )
     if receipt.pending:
-        note("warning: another process keeps old pages alive; `recollect worker` finishes when it lets go.")
-        raise typer.Exit(Exit.DEGRADED)
+        print_note("warning: another process still reads old pages. `recollect worker` finishes when it lets go.")
+        raise typer.Exit(ExitCode.DEGRADED)

@@ -1,4 +1,4 @@
-"""Files in and out: backup and restore of the database, export and import of a person's conversations."""
+"""Files: backup and restore of the whole database, export and import of one person's conversations."""
 
 from __future__ import annotations
 
@@ -14,80 +14,92 @@ from typing import Annotated, Final
 
 import typer
 
-from recollect.admin.transfer import REPORTED
+from recollect.admin.transfer import MAX_REPORTED_SKIPS
 from recollect.cli.catch_up import catch_up
-from recollect.cli.display import clean, counted, note, out, progress_bar, show_json, show_pairs, spinner, tell_missing
-from recollect.cli.options import Call, Exit, confirm
+from recollect.cli.display import (
+    print_json,
+    print_line,
+    print_note,
+    print_pairs,
+    print_work_left,
+    progress_bar,
+    render_count,
+    spinner,
+    to_printable,
+)
+from recollect.cli.options import Call, ExitCode, confirm
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import Imported
 from recollect.formats import FORMATS
 
-_FEW: Final = 5  # reasons for skipping that are shown
+MAX_SHOWN_REASONS: Final = 5  # why something was skipped
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def backup(
     call: Call,
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new file; one that exists is never replaced.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="File to write. A file that exists is not replaced.")
+    ],
 ) -> None:
-    """Copy the whole database, everyone's, to a new file.
+    """Copy the whole database, of all people, to a new file.
 
-    It is an SQLite file, consistent, whatever the database is. Writers go on meanwhile.
+    The copy is a consistent SQLite file, for a PostgreSQL database too. Others can go on writing meanwhile.
     """
     _check_folder(target)
     if target.exists():
-        raise Conflict("backup_exists", f"{target} exists already; a backup is never overwritten.")
+        raise Conflict("backup_exists", f"{target} exists already. Name a new file: a backup replaces none.")
     with call.open(must_exist=True) as memory, spinner("Writing the backup"):
         memory.backup(target)
     size = target.stat().st_size
     if call.json:
-        show_json({"backup": str(target), "bytes": size})
+        print_json({"backup": str(target), "bytes": size})
     else:
-        out(f"{target}: {size:,} bytes")
+        print_line(f"{target}: {size:,} bytes")
 
 
 def restore(
     call: Call,
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A file that `recollect backup` wrote.")],
-    yes: Yes = False,
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="File that `recollect backup` wrote.")],
+    yes: YesOption = False,
 ) -> None:
-    """Replace the whole database, everyone's, by a backup.
+    """Replace the whole database, of all people, by a backup.
 
-    What an SQLite database held before is first saved beside it.
+    An SQLite database that is replaced is first saved to a file beside it. For PostgreSQL there is no such copy.
     """
     if not source.is_file():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
     if call.kind == "postgresql" and not yes:
         raise InvalidInput(
-            "not_confirmed", "No backup is made before a restore to PostgreSQL: make one, then say --yes."
+            "not_confirmed", "No backup is made before a restore to PostgreSQL. Make one, then add --yes."
         )
     confirm(f"Replace everything in {call.shown_db} by {source}?", yes=yes)
     file = call.file
-    held = file is not None and file.exists() and file.stat().st_size > 0
-    saved = _saved_name(file) if file is not None and held else None
+    has_data = file is not None and file.exists() and file.stat().st_size > 0
+    saved = _name_saved_copy(file) if file is not None and has_data else None
     with call.open() as memory, spinner("Restoring"):
         memory.restore(source, save_to=saved)
     if saved is not None:
-        note(f"What was there is saved in {saved}")
+        print_note(f"The database as it was before is saved in {saved}")
     elif call.kind == "postgresql":
-        note("note: no automatic backup was made.")
+        print_note("note: no automatic backup was made.")
     if call.json:
-        show_json({"restored": str(source), "database": call.shown_db, "saved": None if saved is None else str(saved)})
+        print_json({"restored": str(source), "database": call.shown_db, "saved": None if saved is None else str(saved)})
     else:
-        out(f"{call.shown_db} now holds what {source} held.")
+        print_line(f"{call.shown_db} now holds what {source} holds.")
 
 
-def _saved_name(file: Path) -> Path:
+def _name_saved_copy(file: Path) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     return file.with_name(f"{file.name}.before-restore-{moment}.backup")
 
 
 def export(
     call: Call,
-    target: Annotated[str, typer.Argument(metavar="TARGET|-", help="A file; - writes to stdout.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET|-", help="File to write; - writes to stdout.")],
 ) -> None:
-    """Write everything the person has as NDJSON.
+    """Write all that the person has to a file of JSON lines.
 
     `recollect import` reads it again.
     """
@@ -97,14 +109,14 @@ def export(
             count = memory.export(file)
             with file.open("rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
-        note(counted(count, "message"))
+        print_note(render_count(count, "message"))
         return
     with call.open(must_exist=True) as memory, spinner("Exporting"):
         count = memory.export(target)
     if call.json:
-        show_json({"export": target, "messages": count})
+        print_json({"export": target, "messages": count})
     else:
-        out(f"{target}: {counted(count, 'message')}")
+        print_line(f"{target}: {render_count(count, 'message')}")
 
 
 def _check_folder(target: Path) -> None:
@@ -114,36 +126,42 @@ def _check_folder(target: Path) -> None:
 
 def import_(
     call: Call,
-    source: Annotated[str, typer.Argument(metavar="SOURCE|-", help="A file or a zip; - reads stdin.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE|-", help="File to read, also a zip; - reads stdin.")],
     format: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; by default seen from the file.")
+        str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; by default recognised from the file.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be new.")] = False,
-    work: Annotated[bool, typer.Option("--work/--no-work", help="Do the derived work afterwards.")] = True,
+    work: Annotated[
+        bool,
+        typer.Option(
+            "--work/--no-work", help="Afterwards make the messages ready for recall, or leave it to a worker."
+        ),
+    ] = True,
 ) -> None:
-    """Read conversations from an export.
+    """Import conversations from a file.
 
-    It may be one of our own or of another program. The same file again adds nothing.
+    It may come from `recollect export`, ChatGPT, Claude, ShareGPT or OpenAI's JSONL. Messages that are stored already
+    are not stored twice. The exit code is 5 if something in the file could not be read.
     """
-    with readable(source) as file:
+    with open_source(source) as file:
         if dry_run and call.file is not None and not call.file.exists():
-            call = dataclasses.replace(call, db=":memory:")  # a dry run leaves no database behind
+            call = dataclasses.replace(call, db=":memory:")  # a dry run creates no database
         with call.open() as memory:
             with progress_bar("Importing", file.stat().st_size) as progress:
                 result = memory.import_file(file, format=format, dry_run=dry_run, progress=progress)
-            _show_imported(result, dry_run=dry_run, json=call.json)
+            _print_imported(result, dry_run=dry_run, json=call.json)
             if work and not dry_run:
                 done = catch_up(memory)
-                tell_missing(done)
+                print_work_left(done)
                 if not done.complete:
-                    raise typer.Exit(Exit.DEGRADED)
+                    raise typer.Exit(ExitCode.DEGRADED)
             if result.skipped_count:
-                raise typer.Exit(Exit.DEGRADED)
+                raise typer.Exit(ExitCode.DEGRADED)
 
 
 @contextmanager
-def readable(source: str) -> Iterator[Path]:
-    """The file; stdin is put into one that is gone afterwards."""
+def open_source(source: str) -> Iterator[Path]:
+    """Yield the path of the file; for "-" that of a temporary file with what stdin holds."""
     if source != "-":
         if not Path(source).is_file():
             raise InvalidInput("file_not_found", f"There is no file {source}.")
@@ -155,21 +173,22 @@ def readable(source: str) -> Iterator[Path]:
         yield Path(spool.name)
 
 
-def _show_imported(result: Imported, *, dry_run: bool, json: bool) -> None:
+def _print_imported(result: Imported, *, dry_run: bool, json: bool) -> None:
     if json:
-        show_json(result.to_dict() | {"dry_run": dry_run})
+        print_json(result.to_dict() | {"dry_run": dry_run})
     else:
-        show_pairs(
+        print_pairs(
             [
                 ("format", result.format),
                 ("conversations", result.conversations),
                 ("messages", result.messages),
                 ("would be new" if dry_run else "new", result.added),
-                ("known before", result.known),
+                ("stored before", result.known),
                 ("skipped", result.skipped_count),
             ]
         )
-    for reason in result.skipped[:_FEW]:
-        note(f"skipped: {clean(reason)}")
-    if result.skipped_count > _FEW:
-        note(f"skipped: … and {result.skipped_count - _FEW} others; --json names up to {REPORTED}.")
+    for reason in result.skipped[:MAX_SHOWN_REASONS]:
+        print_note(f"skipped: {to_printable(reason)}")
+    if result.skipped_count > MAX_SHOWN_REASONS:
+        more = result.skipped_count - MAX_SHOWN_REASONS
+        print_note(f"skipped: … and {more} others; --json names up to {MAX_REPORTED_SKIPS}.")

@@ -1,4 +1,4 @@
-"""The log: add a message, read a conversation, list conversations, count."""
+"""The log: adds a message, shows a conversation, lists conversations, counts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Annotated, Any, Final
 import typer
 
 from recollect.cli.display import (
-    counted,
-    line,
-    note,
-    out,
-    show_json,
-    show_messages,
-    show_pairs,
-    show_table,
-    shown_time,
+    print_json,
+    print_line,
+    print_messages,
+    print_note,
+    print_pairs,
+    print_table,
+    render_count,
+    render_time,
+    to_line,
 )
 from recollect.cli.options import Call
 from recollect.core import times
-from recollect.core.drafts import CONTENT_LIMIT
 from recollect.core.errors import InvalidInput, NotFound
+from recollect.core.message import CONTENT_LIMIT
 from recollect.core.models import Conversation, JsonObject
 from recollect.sync import Memory
 
-FOR_PEOPLE: Final = 50  # messages that history shows unless told otherwise
+DEFAULT_ROWS: Final = 50  # what lists show to people who do not say --limit
 
-ConversationName = Annotated[str, typer.Argument(metavar="CONVERSATION", help="The conversation's name.")]
+ConversationName = Annotated[str, typer.Argument(metavar="CONVERSATION", help="Name of the conversation.")]
 
-_LABELS: Final = {
+_STAT_LABELS: Final = {
     "conversations": "conversations",
     "messages": "messages",
     "roles": "by role",
@@ -47,45 +47,68 @@ _LABELS: Final = {
     "archived": "messages in the archive",
     "archive_bytes": "bytes they take there",
     "due": "conversations that wait for derived work",
-    "bytes": "bytes of the database, everyone's",
+    "passages": "passages that are indexed",
+    "vector_bytes": "bytes of vectors",
+    "entry_bytes": "bytes of the word index",
+    "bytes": "bytes of the whole database, all people",
 }
 
 
 def add(
     call: Call,
     conversation: ConversationName,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="user, assistant, system or tool.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Who speaks: user, assistant, system or tool.")],
     content: Annotated[
-        str, typer.Argument(metavar="CONTENT|-", help="What was said; - reads it from stdin. Put -- before a dash.")
+        str,
+        typer.Argument(
+            metavar="CONTENT|-", help="The text; - reads it from stdin. Put -- before a text that begins with a dash."
+        ),
     ],
-    id: Annotated[str | None, typer.Option(help="Its id; the same id again changes nothing.")] = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="When, in ISO-8601; now by default.")] = None,
-    name: Annotated[str | None, typer.Option(help="The speaker's name.")] = None,
-    source: Annotated[str | None, typer.Option(help="typed, assistant, imported or tool.")] = None,
-    model_variant: Annotated[str | None, typer.Option(help="The model that said it.")] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="A JSON object kept with it.")] = None,
-    importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    id: Annotated[
+        str | None, typer.Option(help="Id of the message; by default a new one. An id that is stored changes nothing.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it was said, in ISO 8601; by default now.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the speaker.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="Where it comes from: typed, assistant, imported or tool; by default what its role suggests."
+        ),
+    ] = None,
+    model_variant: Annotated[str | None, typer.Option(help="Model that wrote it.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="JSON object to store with it.")] = None,
+    importance: Annotated[float | None, typer.Option(help="How important it is, from 0 to 1.")] = None,
 ) -> None:
-    """Store one message, durably; prints its seq and id."""
+    """Store one message and print its number and id.
+
+    The number (seq) is its position in the conversation, from 1. The message is on disk when the command ends. The
+    conversation begins with its first message.
+    """
     text = read_stdin() if content == "-" else content
-    extra = _parse_metadata(metadata)
+    parsed_metadata = _parse_metadata(metadata)
     with call.open() as memory:
         stored = memory.add(
             conversation, role, text, id=id, at=at, name=name, source=source,
-            model_variant=model_variant, metadata=extra, importance=importance,
+            model_variant=model_variant, metadata=parsed_metadata, importance=importance,
         )  # fmt: skip
     if stored.replaced:
-        note(f"note: {counted(stored.replaced, 'character')} that no database can hold became U+FFFD.")
+        print_note(f"note: {render_count(stored.replaced, 'character')} could not be stored; U+FFFD stands for each.")
     elif (stored.role, stored.content) != (role, text):
-        note("note: this id was stored before with other words; nothing was changed.")
+        print_note("note: this id was stored before with another text; nothing was changed.")
     if call.json:
-        show_json(stored)
+        print_json(stored)
     else:
-        out(f"{stored.seq} {stored.id}")
+        print_line(f"{stored.seq} {stored.id}")
 
 
 def read_stdin() -> str:
-    """All of stdin but its last line break, which shells put there. Bytes that are not UTF-8 are replaced later."""
+    """Return stdin without its last line break, which shells add.
+
+    Bytes that are not UTF-8 become surrogates, which the memory counts and replaces. No more is read than a message
+    may hold, and a little, so that the memory refuses what is too long.
+    """
     text = sys.stdin.buffer.read(CONTENT_LIMIT + 3).decode("utf-8", "surrogateescape")
     return text.removesuffix("\n").removesuffix("\r")
 
@@ -101,69 +124,85 @@ def history(
     call: Call,
     conversation: ConversationName,
     limit: Annotated[
-        int | None, typer.Option(help=f"The newest N messages; {FOR_PEOPLE} by default, with --json all.")
+        int | None,
+        typer.Option(metavar="N", help=f"Show the newest N messages; by default {DEFAULT_ROWS}, with --json all."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every message.")] = False,
-    before: Annotated[int | None, typer.Option(metavar="SEQ", help="Only messages before this one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every message.")] = False,
+    before: Annotated[
+        int | None, typer.Option(metavar="SEQ", help="Show only messages before the one with this number.")
+    ] = None,
 ) -> None:
-    """Show a conversation, oldest message first. Times are in the conversation's zone."""
+    """Show the messages of a conversation, oldest first.
+
+    Times are in the conversation's time zone. No text is cut.
+    """
     if everything and limit is not None:
-        raise InvalidInput("invalid_limit", "Say either --all or --limit.")
+        raise InvalidInput("invalid_limit", "Use either --all or --limit.")
     if limit is None and not everything and not call.json:
-        limit = FOR_PEOPLE
+        limit = DEFAULT_ROWS
     with call.open(must_exist=True) as memory:
-        about = find_conversation(memory, conversation)
+        info = find_conversation(memory, conversation)
         messages = memory.history(conversation, before=before, limit=limit)
-        older = bool(messages) and bool(memory.history(conversation, before=messages[0].seq, limit=1))
+        has_older = bool(messages) and bool(memory.history(conversation, before=messages[0].seq, limit=1))
     if call.json:
-        show_json(messages)
+        print_json(messages)
         return
-    note(f"{line(about.title)} · {counted(about.messages, 'message')} · times in {about.zone}")
-    if older:
-        note(f"Older messages: --before {messages[0].seq}, or --all.")
-    show_messages(messages, times.load_zone(about.zone))
+    print_note(f"{to_line(info.title)} · {render_count(info.messages, 'message')} · times in {info.zone}")
+    if has_older:
+        print_note(f"For older messages add --before {messages[0].seq} or --all.")
+    print_messages(messages, times.load_zone(info.zone))
 
 
 def find_conversation(memory: Memory, name: str) -> Conversation:
+    """Return the person's conversation of this name. Raise NotFound if there is none."""
     for conversation in memory.conversations():
         if conversation.name == name:
             return conversation
-    raise NotFound("conversation_not_found", f"There is no conversation {name!r}.")
+    raise NotFound(
+        "conversation_not_found", f"There is no conversation {name!r}. `recollect conversations` lists them."
+    )
 
 
 def conversations(call: Call) -> None:
-    """List the conversations, the latest first. Days are those of each conversation's zone."""
+    """List the conversations, the most recent first.
+
+    Days are in each conversation's time zone.
+    """
     with call.open(must_exist=True) as memory:
         found = memory.conversations()
     if call.json:
-        show_json(found)
+        print_json(found)
     else:
-        show_conversations(found)
+        print_conversations(found)
 
 
-def show_conversations(found: list[Conversation]) -> None:
-    if not found:
-        note("No conversations yet.")
+def print_conversations(conversations: list[Conversation]) -> None:
+    """Print a table with a row for each conversation."""
+    if not conversations:
+        print_note("No conversations yet.")
         return
     rows = []
-    for one in found:
-        zone = times.load_zone(one.zone)
-        first, last = (shown_time(moment, zone)[:10] for moment in (one.first_at, one.last_at))
-        rows.append((one.name, one.messages, first, last, ", ".join(one.tags), one.title))
-    show_table(("name", "messages", "first", "last", "tags", "title"), rows, numbers=("messages",))
+    for conversation in conversations:
+        zone = times.load_zone(conversation.zone)
+        first, last = (render_time(moment, zone)[:10] for moment in (conversation.first_at, conversation.last_at))
+        tags = ", ".join(conversation.tags)
+        rows.append((conversation.name, conversation.messages, first, last, tags, conversation.title))
+    print_table(("name", "messages", "first", "last", "tags", "title"), rows, numbers=("messages",))
 
 
 def stats(call: Call) -> None:
-    """Count what the person has."""
+    """Count the person's messages, tokens, topics and more."""
     with call.open(must_exist=True) as memory:
-        found = memory.stats()
+        counts = memory.stats()
     if call.json:
-        show_json(found)
+        print_json(counts)
     else:
-        show_stats(found)
+        print_stats(counts)
 
 
-def show_stats(found: JsonObject) -> None:
-    roles = ", ".join(f"{count:,} {role}" for role, count in found["roles"].items())
-    values = found | {"roles": roles or None}
-    show_pairs([(_LABELS.get(name, name), values[name]) for name in [*_LABELS, *(found.keys() - _LABELS.keys())]])
+def print_stats(counts: JsonObject) -> None:
+    """Print the counts of `Memory.stats`, each with its label."""
+    roles = ", ".join(f"{count:,} {role}" for role, count in counts["roles"].items())
+    values = counts | {"roles": roles or None}
+    names = [*(name for name in _STAT_LABELS if name in values), *sorted(counts.keys() - _STAT_LABELS.keys())]
+    print_pairs([(_STAT_LABELS.get(name, name), values[name]) for name in names])

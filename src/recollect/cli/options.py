@@ -1,4 +1,4 @@
-"""What every command shares: where the memory is and who asks, exit codes, and how an error is told."""
+"""Holds what all commands share: the database and the person, exit codes, printing of errors, confirmation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,24 @@ from typing import Annotated, Any, Final
 import typer
 
 from recollect.admin.compose import sqlite_file
-from recollect.cli.display import clean, note
+from recollect.cli.display import print_note, to_printable
 from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 
 DEFAULT_DATABASE: Final = "recollect.db"
-_PRESET: Final = "Settings for a purpose: compact, sessions, topics, briefs or recall."
-_ORIGINS: Final = {"COMMANDLINE": "--db", "ENVIRONMENT": "RECOLLECT_DB"}
+PromptBudget = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TOKENS", help="Most tokens for the whole prompt; by default the setting memory_prompt_token_budget."
+    ),
+]
+_PRESET_HELP: Final = "Use a preset's settings for this call: compact, sessions, topics, briefs or recall."
+_DB_ORIGINS: Final = {"COMMANDLINE": "--db", "ENVIRONMENT": "RECOLLECT_DB"}
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
+    """The exit codes of all commands. docs/cli.md explains them."""
+
     ERROR = 1
     USAGE = 2
     NOT_FOUND = 3
@@ -39,7 +47,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One use of the command line: the database, the principal, and how to answer."""
+    """One call of the command line: the database, the principal, and whether to print JSON."""
 
     db: str
     db_origin: str
@@ -50,95 +58,103 @@ class Call:
     json: bool
 
     def open(self, *, must_exist: bool = False) -> Memory:
-        """A memory without a background worker. A mistyped path is refused, or at least does not go unnoticed."""
+        """Open the memory, without a background worker.
+
+        Raise NotFound if the database `must_exist` and does not: the path may be mistyped. Otherwise create it, and
+        print a note so that a mistyped path is noticed.
+        """
         file = self.file
         if file is not None and not file.exists():
             if must_exist:
                 raise NotFound("database_not_found", f"There is no database {file}. Name yours with --db.")
             memory = Memory(self.db, **self.principal, worker=False)
-            note(f"new database: {file}")
+            print_note(f"new database: {file}")
             return memory
         return Memory(self.db, **self.principal, worker=False)
 
     @property
     def principal(self) -> dict[str, Any]:
-        """Who asks, and by which settings: what every memory here is made with."""
-        who = {"person": self.person, "department": self.department, "ministry": self.ministry}
-        return who | {"settings": self.preset}
+        """Return the arguments with which every memory is made: the person, their offices, the settings' preset."""
+        person = {"person": self.person, "department": self.department, "ministry": self.ministry}
+        return person | {"settings": self.preset}
 
     @property
     def file(self) -> Path | None:
-        """Where an SQLite database lies; None for PostgreSQL or memory."""
+        """Return the file of an SQLite database; None for PostgreSQL or a database in memory."""
         return sqlite_file(self.db)
 
     @property
     def kind(self) -> str:
+        """Return "postgresql" or "sqlite"."""
         return "postgresql" if self.db.startswith(("postgresql://", "postgres://")) else "sqlite"
 
     @property
     def shown_db(self) -> str:
-        return without_password(self.db)
+        """Return the location of the database, without its password."""
+        return hide_password(self.db)
 
 
-def typed(name: str, path: str) -> str:
-    """How a program is called in another terminal: by its name if that finds this one, else by its path."""
-    found = shutil.which(name)
-    if found is not None and Path(path).exists() and Path(found).samefile(path):
+def find_shell_name(name: str, path: str) -> str:
+    """Return what to type in another terminal to run the program at `path`: its name if the shell finds it by that."""
+    program = shutil.which(name)
+    if program is not None and Path(path).exists() and Path(program).samefile(path):
         return name
-    return shlex.quote(str(Path(path).absolute()))  # not resolved: what a virtual environment links to is another one
+    return shlex.quote(str(Path(path).absolute()))  # not resolved: a virtual environment links to another Python
 
 
-def this_program() -> str:
-    """How this program is called again."""
+def find_own_shell_name() -> str:
+    """Return what to type in another terminal to run this program again."""
     if Path(sys.argv[0]).name == "__main__.py":
-        return f"{typed('python', sys.executable)} -m recollect"
-    return typed("recollect", sys.argv[0])
+        return f"{find_shell_name('python', sys.executable)} -m recollect"
+    return find_shell_name("recollect", sys.argv[0])
 
 
-def without_password(location: str) -> str:
-    """The location as it may be shown; a URL may carry a password before the host or in its query."""
-    shown = re.sub(r"(://[^:/@?#]*):.*@", r"\1:…@", location)
-    return re.sub(r"(?i)(password=)[^&\s]*", r"\1…", shown)
+def hide_password(location: str) -> str:
+    """Return the location without its password. A URL may have one before the host or in its query."""
+    hidden = re.sub(r"(://[^:/@?#]*):.*@", r"\1:…@", location)
+    return re.sub(r"(?i)(password=)[^&\s]*", r"\1…", hidden)
 
 
-def command(function: Callable[..., None], *, db: str | None = None) -> Callable[..., None]:
-    """The function as a command: with the common options, which it gets as a `Call`, and errors told in one line.
+def make_command(function: Callable[..., None], *, db: str | None = None) -> Callable[..., None]:
+    """Return the function as a command that also takes the common options, and prints an error as one line.
 
-    With `db` it has a database of its own by default, whatever the environment says.
+    The function gets the common options as one `Call`. `db` is its own default database; RECOLLECT_DB is then ignored.
     """
 
     @functools.wraps(function)
-    def run(context: typer.Context, **given: Any) -> None:
+    def run(context: typer.Context, **options: Any) -> None:
         source = context.get_parameter_source("db")
         call = Call(
-            db=given.pop("db"),
-            db_origin=_ORIGINS.get(source.name if source else "", "default"),
-            person=given.pop("person"),
-            department=given.pop("department"),
-            ministry=given.pop("ministry"),
-            preset=given.pop("preset"),
-            json=given.pop("json"),
+            db=options.pop("db"),
+            db_origin=_DB_ORIGINS.get(source.name if source else "", "default"),
+            person=options.pop("person"),
+            department=options.pop("department"),
+            ministry=options.pop("ministry"),
+            preset=options.pop("preset"),
+            json=options.pop("json"),
         )
-        _guarded(lambda: function(call, **given), json=call.json)
+        _run_and_report(lambda: function(call, **options), json=call.json)
 
     signature = inspect.signature(function, eval_str=True)
     own = [_parameter(p.name, p.annotation, p.default) for p in signature.parameters.values() if p.name != "call"]
-    parameters = [_parameter("context", typer.Context), *own, *_common(db)]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    parameters = [_parameter("context", typer.Context), *own, *_common_parameters(db)]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-def _common(db: str | None) -> list[inspect.Parameter]:
-    where = typer.Option("--db", metavar="PATH|URL", envvar=None if db else "RECOLLECT_DB", help="The database.")
-    who = typer.Option("--person", metavar="NAME", envvar="RECOLLECT_PERSON", help="Whose memory.")
-    department = typer.Option("--department", metavar="NAME", help="The person's department.")
-    ministry = typer.Option("--ministry", metavar="NAME", help="The person's ministry.")
-    preset = typer.Option("--preset", metavar="NAME", envvar="RECOLLECT_PRESET", help=_PRESET)
+def _common_parameters(db: str | None) -> list[inspect.Parameter]:
+    database = typer.Option(
+        "--db", metavar="PATH|URL", envvar=None if db else "RECOLLECT_DB", help="Database: a file or a PostgreSQL URL."
+    )
+    person = typer.Option("--person", metavar="NAME", envvar="RECOLLECT_PERSON", help="Person whose memory is used.")
+    department = typer.Option("--department", metavar="NAME", help="Department of the person.")
+    ministry = typer.Option("--ministry", metavar="NAME", help="Ministry of the person.")
+    preset = typer.Option("--preset", metavar="NAME", envvar="RECOLLECT_PRESET", help=_PRESET_HELP)
     as_json = typer.Option("--json", help="Print one JSON document instead of text.")
     return [
-        _parameter("db", Annotated[str, where], db or DEFAULT_DATABASE),
-        _parameter("person", Annotated[str, who], "local"),
+        _parameter("db", Annotated[str, database], db or DEFAULT_DATABASE),
+        _parameter("person", Annotated[str, person], "local"),
         _parameter("department", Annotated[str | None, department], None),
         _parameter("ministry", Annotated[str | None, ministry], None),
         _parameter("preset", Annotated[str | None, preset], None),
@@ -150,57 +166,58 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _guarded(act: Callable[[], None], *, json: bool) -> None:
+def _run_and_report(action: Callable[[], None], *, json: bool) -> None:
+    """Run the action. Print an error as one line, and exit with its code."""
     try:
         try:
-            act()
+            action()
         finally:
             sys.stdout.flush()
     except RecollectError as error:
-        tell(error, json=json)
+        print_error(error, json=json)
         raise typer.Exit(_exit_code(error)) from None
     except BrokenPipeError:
-        # The reader has seen enough, as in `| head`. What is still buffered must not raise again at the end.
+        # The reader closed the pipe, as `| head` does. Flushing the rest at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        tell(RecollectError("file_error", f"{where}{error.strerror or error}."), json=json)
-        raise typer.Exit(Exit.ERROR) from None
+        file = f"{error.filename}: " if error.filename else ""
+        print_error(RecollectError("file_error", f"{file}{error.strerror or error}."), json=json)
+        raise typer.Exit(ExitCode.ERROR) from None
     except KeyboardInterrupt:
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _exit_code(error: RecollectError) -> Exit:
+def _exit_code(error: RecollectError) -> ExitCode:
     if isinstance(error, InvalidInput):
-        return Exit.USAGE
+        return ExitCode.USAGE
     if isinstance(error, NotFound):
-        return Exit.NOT_FOUND
-    return Exit.DENIED if isinstance(error, Denied) else Exit.ERROR
+        return ExitCode.NOT_FOUND
+    return ExitCode.DENIED if isinstance(error, Denied) else ExitCode.ERROR
 
 
-def tell(error: RecollectError, *, json: bool) -> None:
-    """What went wrong, in one line."""
+def print_error(error: RecollectError, *, json: bool) -> None:
+    """Print the error as one line on stderr."""
     if json:
-        told = {"code": error.code, "message": error.message, "retryable": error.retryable}
-        note(json_module.dumps({"error": told}, ensure_ascii=False))
+        fields = {"code": error.code, "message": error.message, "retryable": error.retryable}
+        print_note(json_module.dumps({"error": fields}, ensure_ascii=False))
     else:
-        note("error: " + clean(str(error)).replace("\n", " "))
+        print_note("error: " + to_printable(str(error)).replace("\n", " "))
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone; who says no ends the command."""
-    if not is_agreed(question, yes=yes):
-        raise typer.Exit(Exit.ERROR)
+    """Ask before something that cannot be undone. End the command with exit code 1 if the person says no."""
+    if not is_confirmed(question, yes=yes):
+        raise typer.Exit(ExitCode.ERROR)
 
 
-def is_agreed(question: str, *, yes: bool) -> bool:
-    """What a person answers; a program must say --yes."""
+def is_confirmed(question: str, *, yes: bool) -> bool:
+    """Ask the person, and return their answer. `yes` answers for them; without it, raise InvalidInput in a pipe."""
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise InvalidInput("not_confirmed", "This cannot be undone: say --yes where nobody can be asked.")
+        raise InvalidInput("not_confirmed", "This cannot be undone. Add --yes, since there is no terminal to ask on.")
     if typer.confirm(question, err=True):
         return True
-    note("Nothing was changed.")
+    print_note("Nothing was changed.")
     return False

@@ -1,24 +1,24 @@
-"""What a person tells of themselves, whether it may be used, and the log of who did what."""
+"""`recollect profile`, `consent` and `audit`: what a person told about themselves, its use, and the audit log."""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from recollect.cli.display import line, note, out, show_json, show_pairs, show_table
-from recollect.cli.erase import show_receipt
-from recollect.cli.files import Yes
+from recollect.cli.display import print_json, print_line, print_note, print_pairs, print_table, to_line
+from recollect.cli.erase import print_receipt
+from recollect.cli.files import YesOption
 from recollect.cli.options import Call, confirm
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
-from recollect.core.profile import FIELDS, LISTS, NOTES, Profile, label, to_nested
+from recollect.core.profile import FIELDS, LISTS, NOTES, Profile, field_label, to_nested
 
-_SETTABLE = tuple(name for name in FIELDS if name != NOTES)
-_OFF = "There is no consent, so it is used nowhere and not shown: recollect consent --grant"
+_SETTABLE_FIELDS: Final = tuple(name for name in FIELDS if name != NOTES)
+_NO_CONSENT: Final = "Without consent it is neither used nor shown. To consent: recollect consent --grant"
 
 
 def profile(
@@ -26,94 +26,108 @@ def profile(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="FIELD=VALUE", help=f"One of {', '.join(_SETTABLE)}; lists with commas; repeatable."
+            "--set",
+            metavar="FIELD=VALUE",
+            help=f"Set a field: {', '.join(_SETTABLE_FIELDS)}. Repeat it for several fields; put commas into lists.",
         ),
     ] = None,
-    notes: Annotated[str | None, typer.Option(metavar="TEXT|-", help="Free notes; - reads stdin.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Empty all fields that are not set here.")] = False,
+    notes: Annotated[
+        str | None, typer.Option(metavar="TEXT|-", help="Set the free notes; - reads them from stdin.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Empty all fields that are not set in this call.")] = False,
 ) -> None:
-    """Show what you told of yourself, or change it.
+    """Show or change what you told about yourself.
 
-    It is used only with consent; without, it is kept but neither shown nor used.
+    With your consent (`recollect consent`) the profile goes into prompts. Without it the profile is kept, but neither
+    used nor shown.
     """
     changes: JsonObject = dict.fromkeys(FIELDS) if clear else {}
-    changes |= _read_fields(set_ or ())
+    changes |= _parse_fields(set_ or ())
     if notes is not None:
         changes[NOTES] = sys.stdin.read() if notes == "-" else notes
     with call.open(must_exist=not changes) as memory:
-        found = memory.set_profile(to_nested(changes)) if changes else memory.profile()
+        current = memory.set_profile(to_nested(changes)) if changes else memory.profile()
     if call.json:
-        show_json(found)
+        print_json(current)
     else:
-        _show_profile(found)
+        _print_profile(current)
 
 
-def _read_fields(given: Iterable[str]) -> JsonObject:
-    found: dict[str, Any] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign or name not in _SETTABLE:
-            raise InvalidInput("unknown_field", f"Write FIELD=VALUE, with a field of {', '.join(_SETTABLE)}.")
-        found[name] = [one.strip() for one in value.split(",")] if name in LISTS else value
-    return found
+def _parse_fields(assignments: Iterable[str]) -> JsonObject:
+    fields: dict[str, Any] = {}
+    for assignment in assignments:
+        name, sign, value = assignment.partition("=")
+        if not sign or name not in _SETTABLE_FIELDS:
+            raise InvalidInput(
+                "unknown_field", f"Write --set FIELD=VALUE. The fields are {', '.join(_SETTABLE_FIELDS)}."
+            )
+        fields[name] = [item.strip() for item in value.split(",")] if name in LISTS else value
+    return fields
 
 
-def _show_profile(found: Profile) -> None:
-    if not found.consent:
-        out("A profile is stored." if found.stored else "No profile is stored.")
-        note(_OFF)
+def _print_profile(current: Profile) -> None:
+    if not current.consent:
+        print_line("A profile is stored." if current.stored else "No profile is stored.")
+        print_note(_NO_CONSENT)
         return
-    fields = found.preferences | found.context | {NOTES: found.notes}
-    told = {name: ", ".join(fields[name]) if name in LISTS else fields[name] for name in FIELDS}
-    show_pairs([*((label(name).lower(), told[name] or None) for name in FIELDS), ("changed", found.updated_at)])
+    fields = current.preferences | current.context | {NOTES: current.notes}
+    texts = {name: ", ".join(fields[name]) if name in LISTS else fields[name] for name in FIELDS}
+    print_pairs(
+        [*((field_label(name).lower(), texts[name] or None) for name in FIELDS), ("changed", current.updated_at)]
+    )
 
 
 def consent(
     call: Call,
-    grant: Annotated[bool, typer.Option("--grant", help="Let the profile be used.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Use it no more, and erase it.")] = False,
-    yes: Yes = False,
+    grant: Annotated[bool, typer.Option("--grant", help="Allow that the profile is used.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Forbid it, and erase the profile for good.")] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Show whether the profile may be used, allow it, or take it back.
+    """Show whether your profile may be used, or change that.
 
-    Taking it back erases the profile and prints the receipt.
+    --revoke erases the profile and prints a receipt.
     """
     if grant and revoke:
-        raise InvalidInput("invalid_consent", "Say either --grant or --revoke.")
+        raise InvalidInput("invalid_consent", "Use either --grant or --revoke.")
     with call.open(must_exist=not grant) as memory:
         if revoke:
-            confirm(f"Take consent back and erase the profile of {call.person!r}, for good?", yes=yes)
-            show_receipt(memory.revoke_consent(), json=call.json)
+            confirm(f"Revoke the consent and erase the profile of {call.person!r}, for good?", yes=yes)
+            print_receipt(memory.revoke_consent(), json=call.json)
             return
-        granted = memory.set_consent(True) if grant else memory.consent()
+        is_granted = memory.set_consent(True) if grant else memory.consent()
     if call.json:
-        show_json({"consent": granted})
+        print_json({"consent": is_granted})
     else:
-        out("The profile may be used." if granted else "The profile is not used.")
+        print_line("The profile may be used." if is_granted else "The profile is not used.")
 
 
 def audit(
     call: Call,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
-    before: Annotated[int | None, typer.Option(metavar="ID", help="Only what is older than this entry.")] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show at most N entries.")] = 50,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Show only entries older than the one with this id.")
+    ] = None,
 ) -> None:
-    """Show who did what with this memory, the newest first.
+    """Show who did what with this memory, newest first.
 
-    Names and counts, never what was said. Entries are kept for 400 days.
+    The audit log holds names and counts, never what was said. Its entries are kept for 400 days.
     """
     with call.open(must_exist=True) as memory:
         entries = memory.audit(limit=limit, before=before)
     if call.json:
-        show_json(entries)
+        print_json(entries)
     elif not entries:
-        note("Nothing was noted yet.")
+        print_note("The audit log is empty.")
     else:
-        rows = [(str(one.id), one.at, line(one.actor), one.action, _told(one.details)) for one in entries]
-        show_table(("id", "at", "actor", "action", "details"), rows, numbers=("id",))
+        rows = [
+            (str(entry.id), entry.at, to_line(entry.actor), entry.action, _render_details(entry.details))
+            for entry in entries
+        ]
+        print_table(("id", "at", "actor", "action", "details"), rows, numbers=("id",))
 
 
-def _told(details: JsonObject) -> str:
-    return line(
+def _render_details(details: JsonObject) -> str:
+    return to_line(
         ", ".join(
             f"{name}: {value if isinstance(value, str) else json_module.dumps(value, ensure_ascii=False)}"
             for name, value in details.items()

@@ -1,4 +1,4 @@
-"""Recall: what was said that bears on a question, the prompt for it, questions like it, and how all this fares."""
+"""Recall: finds messages for a question, builds a prompt for it, finds similar questions, shows recall's metrics."""
 
 from __future__ import annotations
 
@@ -10,289 +10,307 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from recollect.cli.catch_up import catch_up_shortly
-from recollect.cli.chat_backend import Memories
+from recollect.cli.catch_up import catch_up_new_messages
+from recollect.cli.chat_backend import MemoryAccess
 from recollect.cli.display import (
     INDENT,
-    bar,
-    clean,
-    counted,
-    line,
-    note,
-    out,
-    shortened,
-    show,
-    show_json,
-    show_pairs,
-    show_table,
-    shown_time,
+    print_items,
+    print_json,
+    print_line,
+    print_note,
+    print_pairs,
+    print_table,
+    render_bar,
+    render_count,
+    render_excerpt,
+    render_time,
+    to_line,
+    to_printable,
 )
 from recollect.cli.log import ConversationName, read_stdin
-from recollect.cli.options import Call, Exit
+from recollect.cli.options import Call, ExitCode, PromptBudget
 from recollect.core import times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Context, Hit, JsonObject, Similar
 from recollect.sync import Memory
 
-TEXT_LINES: Final = 2  # of a hit, on a terminal
+HIT_LINES: Final = 2  # lines of a hit's text, on a terminal
 ANSWER_LINES: Final = 3
-TOO_SMALL: Final = 0.0005  # parts of a score that would be shown as nothing
-LEFT_OUT: Final = 3  # things that a prompt had no room for, shown for each reason
-LEFT_OUT_TEXT: Final = 120  # characters of each
-SHARE: Final = 16  # columns for a budget
-REMEMBERED: Final = (
-    "profile",
-    "important_data",
-    "summary",
-    "recall",
-    "tail",
-)  # parts of a prompt that are not the caller's
+MIN_SHOWN_PART: Final = 0.0005  # a smaller part of a score would be printed as 0.000
+MAX_LEFT_OUT_ITEMS: Final = 3  # for each reason
+LEFT_OUT_CHARS: Final = 120
+SHARE_COLUMNS: Final = 16
+MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall", "tail")  # the rest of a prompt is the caller's
 STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
-_DEGRADED: Final = {
-    "embedder": "the embedder does not answer, so this was found by words alone.",
-    "embedder_changed": "older vectors are another embedder's; `recollect worker --once` makes them anew.",
-    "summarizer": "the model that writes briefs failed, so the built-in compressor wrote the newest.",
-    "brief": "the brief could not be read; it is made anew from the log.",
-    "vectors": "most messages have no vectors yet, so this was found by words.",
+_DEGRADED_REASONS: Final = {
+    "embedder": "the embedder does not answer, so messages were found by words alone.",
+    "embedder_changed": "older vectors are another embedder's; `recollect worker --once` computes them again.",
+    "summarizer": "the model that writes briefs failed, so the built-in summariser wrote the newest one.",
+    "brief": "the brief could not be read; a worker makes it again from the log.",
+    "vectors": "most messages have no vectors yet, so messages were found by words.",
 }
 
 Query = Annotated[
     str,
     typer.Argument(
-        metavar="QUERY|-", help="Any text; - reads it from stdin. Put -- before a dash.", show_default=False
+        metavar="QUERY|-",
+        help="Any text; - reads it from stdin. Put -- before a text that begins with a dash.",
+        show_default=False,
     ),
 ]
-Moment = Annotated[str | None, typer.Option(metavar="TIME", help="The moment of asking, in ISO-8601; for dates.")]
-Within = Annotated[str | None, typer.Option(metavar="NAME", help="Here first; in others if it has little to say.")]
+AskedAt = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Moment that words like 'yesterday' count from, in ISO 8601; by default now."),
+]
+PreferredConversation = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Search this conversation first; others only if it has little to say."),
+]
 
 
 def recall(
     call: Call,
     query: Query,
-    conversation: Within = None,
-    limit: Annotated[int, typer.Option(help="At most so many messages.")] = 10,
-    budget: Annotated[int | None, typer.Option(metavar="TOKENS", help="At most so many tokens of text.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Said then or later, in ISO-8601.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Said before then.")] = None,
-    at: Moment = None,
-    why: Annotated[bool, typer.Option("--why", help="Show what each score is made of.")] = False,
+    conversation: PreferredConversation = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show at most N messages.")] = 10,
+    budget: Annotated[
+        int | None, typer.Option(metavar="TOKENS", help="Show at most this many tokens of text; by default no limit.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only messages from this time on, in ISO 8601.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only messages before this time, in ISO 8601.")
+    ] = None,
+    at: AskedAt = None,
+    why: Annotated[bool, typer.Option("--why", help="Show the parts that add up to each score.")] = False,
 ) -> None:
-    """Find what was said that bears on a question, best first.
+    """Find messages that help with a question, best first.
 
-    By words, by meaning, by names, by dates. Times are in each conversation's zone.
+    They are found by words, meaning, names and dates. Times are in each conversation's time zone.
     """
-    asked = _asked(query)
+    question = _read_query(query)
     with call.open(must_exist=True) as memory:
-        catch_up_shortly(memory)
-        found = memory.recall(
-            asked, conversation=conversation, limit=limit, budget=budget, since=since, until=until, at=at
+        catch_up_new_messages(memory)
+        recalled = memory.recall(
+            question, conversation=conversation, limit=limit, budget=budget, since=since, until=until, at=at
         )
-        zones = _zones(memory, conversation)
+        zones = _find_zones(memory, conversation)
     if call.json:
-        show_json(found)
+        print_json(recalled)
     else:
-        looked_at, took = counted(found.metrics["scope"], "message"), found.metrics["ms"]["total"]
-        note(f"{counted(len(found), 'hit')} among {looked_at}, in {took:.0f} ms.")
-        show_hits(found.hits, zones, why=why)
-    _tell_degraded(found.degraded, has_answer=bool(found.hits))
+        scope, milliseconds = render_count(recalled.metrics["scope"], "message"), recalled.metrics["ms"]["total"]
+        print_note(f"{render_count(len(recalled), 'hit')} among {scope}, in {milliseconds:.0f} ms.")
+        print_hits(recalled.hits, zones, why=why)
+    _report_degraded(recalled.degraded, has_answer=bool(recalled.hits))
 
 
-def _asked(query: str) -> str:
+def _read_query(query: str) -> str:
     return read_stdin() if query == "-" else query
 
 
-def _zones(memory: Memory, conversation: str | None) -> dict[str, str]:
-    """The zone of each conversation; a name that is probably mistyped is told."""
-    zones = {one.name: one.zone for one in memory.conversations()}
+def _find_zones(memory: Memory, conversation: str | None) -> dict[str, str]:
+    """Return the time zone of each conversation by name. Print a note if `conversation` is none of them."""
+    zones = {each.name: each.zone for each in memory.conversations()}
     if conversation is not None and conversation not in zones:
-        note(f"note: there is no conversation {conversation!r} yet.")
+        print_note(f"note: there is no conversation {conversation!r} yet.")
     return zones
 
 
-def show_hits(hits: Sequence[Hit], zones: Mapping[str, str], *, why: bool) -> None:
+def print_hits(hits: Sequence[Hit], zones: Mapping[str, str], *, why: bool) -> None:
+    """Print each hit: rank, score, time, speaker and conversation, then its text; with `why` the parts of the score.
+
+    `zones` has the time zones of conversations by name.
+    """
     for rank, hit in enumerate(hits, 1):
-        speaker = hit.role if hit.name is None else f"{hit.role} ({line(hit.name)})"
-        when = shown_time(hit.at, times.load_zone(zones.get(hit.conversation, "UTC")))
+        speaker = hit.role if hit.name is None else f"{hit.role} ({to_line(hit.name)})"
+        when = render_time(hit.at, times.load_zone(zones.get(hit.conversation, "UTC")))
         head = Text.assemble(
             (f"{rank:>5}  ", "dim"), f"{hit.score:.3f}  ", (f"{when}  ", "dim"),
-            (speaker, "bold"), "  ", (line(hit.conversation or hit.kind), "cyan"),
+            (speaker, "bold"), "  ", (to_line(hit.conversation or hit.kind), "cyan"),
         )  # fmt: skip
-        show(head, *(Text(INDENT) + text for text in shortened(hit.text, TEXT_LINES)))
+        print_items(head, *(Text(INDENT) + row for row in render_excerpt(hit.text, HIT_LINES)))
         if why:
-            show(*_parts(hit))
+            print_items(*_render_score_parts(hit))
 
 
-def _parts(hit: Hit) -> list[Text]:
-    """The parts of a score as bars, the largest first."""
+def _render_score_parts(hit: Hit) -> list[Text]:
+    """Return the parts of a score as bars, the largest first."""
     ordered = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
     return [
-        Text.assemble((f"{INDENT}{name:<11}{value:>7.3f}  ", "dim"), (bar(value, max(hit.score, 1)), "green"))
+        Text.assemble((f"{INDENT}{name:<11}{value:>7.3f}  ", "dim"), (render_bar(value, max(hit.score, 1)), "green"))
         for name, value in ordered
-        if abs(value) >= TOO_SMALL
+        if abs(value) >= MIN_SHOWN_PART
     ]
 
 
-def _tell_degraded(degraded: Sequence[str], *, has_answer: bool) -> None:
-    show_degraded(degraded)
+def _report_degraded(degraded: Sequence[str], *, has_answer: bool) -> None:
+    """Print warnings. Exit with code 5 if something did not work and nothing was found."""
+    print_degraded(degraded)
     if degraded and not has_answer:
-        raise typer.Exit(Exit.DEGRADED)
+        raise typer.Exit(ExitCode.DEGRADED)
 
 
-def show_degraded(degraded: Sequence[str]) -> None:
-    """What failed meanwhile, and what that means."""
+def print_degraded(degraded: Sequence[str]) -> None:
+    """Print a warning for each part of memory that did not work, and what was done instead."""
     for name in degraded:
-        note(f"warning: {_DEGRADED.get(name, f'{line(name)} failed.')}")
+        print_note(f"warning: {_DEGRADED_REASONS.get(name, f'{to_line(name)} failed.')}")
 
 
 def context(
     call: Call,
     conversation: ConversationName,
     query: Query,
-    budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", help="The whole prompt; by default memory_prompt_token_budget.")
+    budget: PromptBudget = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="System prompt to begin with; by default none.")
     ] = None,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="Your system prompt.")] = None,
-    model: Annotated[str, typer.Option(help="The model whose tokens are counted.")] = "gpt-4o-mini",
-    at: Moment = None,
-    text: Annotated[bool, typer.Option("--text", help="Print the prompt alone, to pipe it on.")] = False,
+    model: Annotated[str, typer.Option(help="Count tokens as this model does.")] = "gpt-4o-mini",
+    at: AskedAt = None,
+    text: Annotated[bool, typer.Option("--text", help="Print only the prompt, to pipe it to a model.")] = False,
 ) -> None:
-    """Make the prompt for a question: what bears on it, the newest turns, the question.
+    """Build the prompt for a question, within a budget of tokens.
 
-    It never takes more tokens than the budget. The question is not stored. Before the prompt it shows where the tokens
-    go, and what was left out.
+    It holds what memory knows about the question, the newest turns, and the question itself. Above the prompt a table
+    shows what the tokens are spent on and what was left out. The question is not stored.
     """
     if text and call.json:
-        raise InvalidInput("invalid_output", "Say either --text or --json.")
-    asked = _asked(query)
+        raise InvalidInput("invalid_output", "Use either --text or --json.")
+    question = _read_query(query)
     with call.open(must_exist=True) as memory:
-        catch_up_shortly(memory)
-        made = memory.context(conversation, asked, system_prompt=system, budget=budget, model=model, at=at)
-        _zones(memory, conversation)
-        left_out = [] if text or call.json else find_left_out(memory, conversation, made)
+        catch_up_new_messages(memory)
+        prompt = memory.context(conversation, question, system_prompt=system, budget=budget, model=model, at=at)
+        _find_zones(memory, conversation)
+        left_out = [] if text or call.json else render_left_out(memory, conversation, prompt)
     if call.json:
-        show_json(made)
+        print_json(prompt)
     elif text:
-        out(clean(made.text) if sys.stdout.isatty() else made.text)
+        print_line(to_printable(prompt.text) if sys.stdout.isatty() else prompt.text)
     else:
-        show_parts(made, left_out)
-        out("")
-        out(clean(made.text))
-    remembered = sum(part["tokens"] for part in made.explain["parts"] if part["name"] in REMEMBERED)
-    _tell_degraded(made.degraded, has_answer=remembered > 0)
+        print_parts(prompt, left_out)
+        print_line("")
+        print_line(to_printable(prompt.text))
+    memory_tokens = sum(part["tokens"] for part in prompt.explain["parts"] if part["name"] in MEMORY_PARTS)
+    _report_degraded(prompt.degraded, has_answer=memory_tokens > 0)
 
 
-def show_parts(made: Context, left_out: Sequence[Text]) -> None:
-    """Where the tokens of a prompt go, part by part, why, and what had no room."""
-    budget, parts = made.explain["budget"], made.explain["parts"]
-    rows = [(one["name"], one["tokens"], _share(one["tokens"], budget), one["reason"]) for one in parts]
-    free = f"of {budget:,}; {budget - made.tokens:,} free"
-    rows.append(("together", made.tokens, _share(made.tokens, budget), free))
-    show_table(("part", "tokens", "", "what it is"), rows, numbers=("tokens",))
+def print_parts(prompt: Context, left_out: Sequence[Text]) -> None:
+    """Print a table of the parts of a prompt with their tokens and reasons, then the lines of `left_out`."""
+    budget, parts = prompt.explain["budget"], prompt.explain["parts"]
+    rows = [(part["name"], part["tokens"], _render_share(part["tokens"], budget), part["reason"]) for part in parts]
+    free = f"of {budget:,}; {budget - prompt.tokens:,} free"
+    rows.append(("together", prompt.tokens, _render_share(prompt.tokens, budget), free))
+    print_table(("part", "tokens", "", "what it is"), rows, numbers=("tokens",))
     if left_out:
-        show(*left_out)
+        print_items(*left_out)
 
 
-def _share(tokens: int, budget: int) -> Text:
-    """A bar that also shows the whole."""
-    filled = bar(tokens, budget, width=SHARE)
-    return Text.assemble((filled, "green"), ("·" * (SHARE - len(filled)), "dim"))
+def _render_share(tokens: int, budget: int) -> Text:
+    """Return a bar of the tokens, filled up with dots to the length of the budget."""
+    filled = render_bar(tokens, budget, width=SHARE_COLUMNS)
+    return Text.assemble((filled, "green"), ("·" * (SHARE_COLUMNS - len(filled)), "dim"))
 
 
-def find_left_out(memory: Memories, conversation: str, made: Context) -> list[Text]:
-    """A line for each of the first few things with the same reason."""
+def render_left_out(memory: MemoryAccess, conversation: str, prompt: Context) -> list[Text]:
+    """Return lines that name what a prompt left out: for each reason the first few items, and how many more."""
     lines: list[Text] = []
-    for reason, group in groupby(made.explain["left_out"], key=lambda one: str(one["reason"])):
+    for reason, group in groupby(prompt.explain["left_out"], key=lambda item: str(item["reason"])):
         items = list(group)
-        lines.append(Text(f"left out: {line(reason)}", "dim"))
-        for one in items[:LEFT_OUT]:
-            text = one.get("text") or _words(memory, one.get("conversation", conversation), one.get("seq"))
-            cut = text if len(text) <= LEFT_OUT_TEXT else text[:LEFT_OUT_TEXT] + "…"
-            lines += [Text(INDENT) + found for found in shortened(cut, 1)[: bool(text)]]
-        if len(items) > LEFT_OUT:
-            lines.append(Text(f"{INDENT}and {len(items) - LEFT_OUT} more; --json names them", "dim"))
+        lines.append(Text(f"left out: {to_line(reason)}", "dim"))
+        for item in items[:MAX_LEFT_OUT_ITEMS]:
+            text = item.get("text") or _render_message(memory, item.get("conversation", conversation), item.get("seq"))
+            cut = text if len(text) <= LEFT_OUT_CHARS else text[:LEFT_OUT_CHARS] + "…"
+            lines += [Text(INDENT) + row for row in render_excerpt(cut, 1)[: bool(text)]]
+        if len(items) > MAX_LEFT_OUT_ITEMS:
+            lines.append(Text(f"{INDENT}and {len(items) - MAX_LEFT_OUT_ITEMS} more; --json names them", "dim"))
     return lines
 
 
-def _words(memory: Memories, conversation: str, seq: int | None) -> str:
-    """What a message says, behind its place; nothing for what is no message."""
-    found = [] if seq is None else memory.history(conversation, before=seq + 1, limit=1)
-    return "".join(f"{conversation} {one.seq}: {one.content}" for one in found)
+def _render_message(memory: MemoryAccess, conversation: str, seq: int | None) -> str:
+    """Return a message's conversation, number and text; an empty text if there is no number."""
+    messages = [] if seq is None else memory.history(conversation, before=seq + 1, limit=1)
+    return "".join(f"{conversation} {message.seq}: {message.content}" for message in messages)
 
 
 def similar(
     call: Call,
     conversation: ConversationName,
     query: Query,
-    limit: Annotated[int, typer.Option(help="At most so many questions.")] = 3,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show at most N questions.")] = 3,
 ) -> None:
-    """Find earlier questions like this one, in other conversations, with their answers."""
-    asked = _asked(query)
+    """Find similar questions that you asked before, with answers.
+
+    Only conversations other than the one you name are searched.
+    """
+    question = _read_query(query)
     with call.open(must_exist=True) as memory:
-        catch_up_shortly(memory)
-        found = memory.similar(conversation, asked, limit=limit)
+        catch_up_new_messages(memory)
+        questions = memory.similar(conversation, question, limit=limit)
     if call.json:
-        show_json(found)
+        print_json(questions)
         return
-    if not found:
-        note("Nothing similar was asked in other conversations.")
-    for one in found:
-        _show_similar(one)
+    if not questions:
+        print_note("Nothing similar was asked in other conversations.")
+    for asked_before in questions:
+        _print_similar(asked_before)
 
 
-def _show_similar(one: Similar) -> None:
-    head = Text(f"You asked something similar {one.age} in {line(one.conversation)}", style="bold")
-    head.append(f"  ({one.similarity:.2f})", style="dim")
-    show(head, *(Text(INDENT) + text for text in shortened(one.text, TEXT_LINES)))
-    if one.answer is not None:
-        show(*(Text(INDENT + "→ " if not place else INDENT + "  ") + text
-               for place, text in enumerate(shortened(one.answer, ANSWER_LINES))))  # fmt: skip
+def _print_similar(question: Similar) -> None:
+    head = Text(f"You asked something similar {question.age} in {to_line(question.conversation)}", style="bold")
+    head.append(f"  ({question.similarity:.2f})", style="dim")
+    print_items(head, *(Text(INDENT) + row for row in render_excerpt(question.text, HIT_LINES)))
+    if question.answer is not None:
+        rows = render_excerpt(question.answer, ANSWER_LINES)
+        print_items(*(Text(f"{INDENT}{'  ' if index else '→ '}") + row for index, row in enumerate(rows)))
 
 
 def metrics(
     call: Call,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From then on, in ISO-8601; by default 30 days.")
+        str | None,
+        typer.Option(metavar="TIME", help="Count questions from this time on, in ISO 8601; by default all 30 days."),
     ] = None,
 ) -> None:
-    """Show how recall fared: times by stage, hit rate, sources, use of budgets.
+    """Show how fast and how well recall worked: times, hit rate.
 
-    Kept for 30 days, without the words of questions.
+    A row is kept for each question for 30 days: times and counts, not its words.
     """
     with call.open(must_exist=True) as memory:
-        found = memory.metrics(since=since)
+        figures = memory.metrics(since=since)
     if call.json:
-        show_json(found)
-    elif not found["queries"]:
-        note("Nothing was asked yet.")
+        print_json(figures)
+    elif not figures["queries"]:
+        print_note("Nothing was asked yet.")
     else:
-        _show_metrics(found)
+        _print_metrics(figures)
 
 
-def _show_metrics(found: JsonObject) -> None:
-    sources = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found["sources"].items() if count)
-    show_pairs(
+def _print_metrics(figures: JsonObject) -> None:
+    sources = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in figures["sources"].items() if count)
+    print_pairs(
         [
-            ("questions", found["queries"]),
-            ("with a hit", _percent(found["hit_rate"])),
-            ("best score, on average", found["top_score"]),
+            ("questions", figures["queries"]),
+            ("with a hit", _render_percent(figures["hit_rate"])),
+            ("best score, on average", figures["top_score"]),
             ("hits by source", sources or None),
-            ("with full text and vectors", _percent(found["flags"]["hybrid"])),
-            ("with passages", _percent(found["flags"]["chunking"])),
-            ("budget used, on average", _percent(found["budget_use"])),
-            ("degraded", found["degraded"]),
+            ("with full text and vectors", _render_percent(figures["flags"]["hybrid"])),
+            ("with passages", _render_percent(figures["flags"]["chunking"])),
+            ("budget used, on average", _render_percent(figures["budget_use"])),
+            ("degraded", figures["degraded"]),
         ]
     )
-    out("")
-    show_times(found["ms"])
+    print_line("")
+    print_times(figures["ms"])
 
 
-def show_times(ms: Mapping[str, Mapping[str, float]]) -> None:
-    """Milliseconds by stage, in the order of the stages."""
-    shares = list(next(iter(ms.values()), ()))
-    known = [*(stage for stage in STAGES if stage in ms), *(stage for stage in ms if stage not in STAGES)]
-    rows = [(stage, *(f"{ms[stage][share]:.1f}" for share in shares)) for stage in known]
-    show_table(("stage", *(f"{share} ms" for share in shares)), rows, numbers=[f"{share} ms" for share in shares])
+def print_times(ms: Mapping[str, Mapping[str, float]]) -> None:
+    """Print milliseconds by stage, in the order of the stages. `ms` has the percentiles of each stage."""
+    percentiles = list(next(iter(ms.values()), ()))
+    stages = [*(stage for stage in STAGES if stage in ms), *(stage for stage in ms if stage not in STAGES)]
+    rows = [(stage, *(f"{ms[stage][percentile]:.1f}" for percentile in percentiles)) for stage in stages]
+    columns = [f"{percentile} ms" for percentile in percentiles]
+    print_table(("stage", *columns), rows, numbers=columns)
 
 
-def _percent(share: float | None) -> str | None:
+def _render_percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.0%}"

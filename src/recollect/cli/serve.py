@@ -1,4 +1,4 @@
-"""`recollect serve` and `recollect keys`: the server, and who may ask it."""
+"""`recollect serve` and `recollect keys`: runs the server, and manages the API keys that it accepts."""
 
 from __future__ import annotations
 
@@ -6,109 +6,136 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from recollect.cli.display import note, show_json, show_table
-from recollect.cli.options import Call, this_program, typed
+from recollect.cli.display import print_json, print_note, print_table
+from recollect.cli.options import Call, find_own_shell_name, find_shell_name
 from recollect.core.errors import InvalidInput
 from recollect.memory import AsyncMemory
 
+if TYPE_CHECKING:
+    from recollect.admin.access import Key
+
 T = TypeVar("T")
-_MISSING = "The server is not installed: pip install 'recollect[server]'"
+_NOT_INSTALLED: Final = "The server is not installed: pip install 'recollect[server]'"
 
 
 def serve(
     call: Call,
-    host: Annotated[str, typer.Option(help="Address to listen on; beyond loopback only with keys.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8377,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
-    json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as lines of JSON.")] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. One that other machines can reach needs an API key first.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8377,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of server processes.")] = 1,
+    json_logs: Annotated[bool, typer.Option("--json-logs", help="Write logs as lines of JSON.")] = False,
+    log_level: Annotated[str, typer.Option(help="What to log: debug, info, warning or error.")] = "info",
 ) -> None:
-    """Answer over HTTP: REST, chat, and the OpenAI API with memory. Stops at Ctrl-C or SIGTERM."""
+    """Run the HTTP server: REST, chat, OpenAI's API with memory.
+
+    It prints examples to try. Ctrl-C or SIGTERM stops it.
+    """
     try:
-        from recollect.server.app import Options
+        from recollect.server.app import ServerOptions
         from recollect.server.launch import serve as run
     except ImportError as error:
-        raise InvalidInput("server_not_installed", _MISSING) from error
+        raise InvalidInput("server_not_installed", _NOT_INSTALLED) from error
     if log_level not in ("debug", "info", "warning", "error"):
         raise InvalidInput("invalid_log_level", "--log-level is debug, info, warning or error.")
-    options = Options(call.db, host, port, call.person, call.preset, json_logs, log_level)
-    run(options, workers=workers, ready=lambda address, *, keys: _tell(address, call, keys=keys))
+    options = ServerOptions(call.db, host, port, call.person, call.preset, json_logs, log_level)
+    run(options, workers=workers, ready=lambda address, *, keys: _print_examples(address, call, keys=keys))
 
 
-def _tell(address: str, call: Call, *, keys: bool) -> None:
-    """What to try, each line as it can be typed."""
-    program, python = this_program(), typed("python", sys.executable)
+def _print_examples(address: str, call: Call, *, keys: bool) -> None:
+    """Print commands to try, each as it can be typed. `keys` says whether the server wants an API key."""
+    program, python = find_own_shell_name(), find_shell_name("python", sys.executable)
     key = "rk_…" if keys else "none"
-    shown = f" -H 'Authorization: Bearer {key}'" if keys else ""
-    chat = f"{address}/api/v1/conversations/trip/chat"
-    asked = '[{"role": "user", "content": "What can I not eat?"}]'
+    header = f" -H 'Authorization: Bearer {key}'" if keys else ""
+    chat_url = f"{address}/api/v1/conversations/trip/chat"
+    messages = '[{"role": "user", "content": "What can I not eat?"}]'
     client = f'OpenAI(base_url="{address}/v1", api_key="{key}").chat.completions'
-    answer = f'{client}.create(model="recollect", messages={asked}).choices[0].message.content'
-    note(f"Recollect listens on {address} · database {call.shown_db} · Ctrl-C stops it")
-    note("\nTry, in another terminal:")
-    said = """-d '{"content": "I am allergic to peanuts."}'"""
-    note(f"  curl -sN {chat}{shown} -H 'Content-Type: application/json' {said}")
-    note(f"  {python} -c 'from openai import OpenAI; print({answer})'")
-    note(f"  {program} chat trip --server {address}{' --key rk_…' if keys else ''}")
+    answer = f'{client}.create(model="recollect", messages={messages}).choices[0].message.content'
+    print_note(f"Recollect listens on {address} · database {call.shown_db} · Ctrl-C stops it")
+    print_note("\nTry, in another terminal:")
+    body = """-d '{"content": "I am allergic to peanuts."}'"""
+    print_note(f"  curl -sN {chat_url}{header} -H 'Content-Type: application/json' {body}")
+    print_note(f"  {python} -c 'from openai import OpenAI; print({answer})'")
+    print_note(f"  {program} chat trip --server {address}{' --key rk_…' if keys else ''}")
     if find_spec("openai") is None:
-        note("  (the second one needs: pip install openai)")
-    note(f"\nThe API: {address}/api/docs\n")
+        print_note("  (the second one needs: pip install openai)")
+    print_note(f"\nDocumentation of the API: {address}/api/docs\n")
 
 
 def keys(
     call: Call,
-    action: Annotated[str, typer.Argument(metavar="[list|create|revoke]", help="What to do.")] = "list",
-    subject: Annotated[str | None, typer.Argument(metavar="PERSON|ID", help="Whose, or which.")] = None,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    scope: Annotated[list[str] | None, typer.Option(help="read, write, admin; several times.")] = None,
-    clearance: Annotated[list[str] | None, typer.Option(help="What the person is cleared for.")] = None,
-    days: Annotated[float | None, typer.Option(help="How long it is good; for ever by default.")] = None,
+    action: Annotated[
+        str, typer.Argument(metavar="[list|create|revoke]", help="List all keys, create one, or revoke one.")
+    ] = "list",
+    subject: Annotated[
+        str | None, typer.Argument(metavar="PERSON|ID", help="create: the person it is for. revoke: the id of the key.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="create: a note on what the key is for.")] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="create: what the key may do: read, write or admin. Repeat it for several; by default read and write."
+        ),
+    ] = None,
+    clearance: Annotated[
+        list[str] | None, typer.Option(help="create: a clearance the person has. Repeat it for several.")
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(help="create: number of days the key is valid; by default for ever.")
+    ] = None,
 ) -> None:
-    """Keys for the server. A new one is shown once; from the first on, the server asks for keys."""
+    """List, create and revoke API keys for the server.
+
+    A new key is printed once and cannot be shown again. As soon as there is a key, the server asks for one.
+    """
     from recollect.admin.access import Access
 
     if action == "create":
         if subject is None:
-            raise InvalidInput("person_needed", "Say whose key it is: recollect keys create PERSON")
-        made = _with(
+            raise InvalidInput("person_needed", "Name the person the key is for: recollect keys create PERSON")
+        created = _run_with_memory(
             call,
-            lambda memory: Access(memory.store, memory.clock).create_key(
+            lambda memory: Access(memory).create_key(
                 subject, label=label, department=call.department, ministry=call.ministry,
                 clearances=clearance or (), scopes=scope or ("read", "write"), days=days,
             ),
         )  # fmt: skip
         if call.json:
-            show_json(made)
-            return
-        note(f"key {made.id} of {made.person}: {', '.join(made.scopes)}. It is shown this once:")
-        typer.echo(made.token)
+            print_json(created)
+        else:
+            scopes = ", ".join(created.scopes)
+            print_note(f"key {created.id} of {created.person}, for {scopes}. Copy it now: it is not shown again.")
+            typer.echo(created.token)
     elif action == "revoke":
         if subject is None:
-            raise InvalidInput("key_needed", "Say which: recollect keys revoke ID")
-        _with(call, lambda memory: Access(memory.store, memory.clock).revoke_key(subject))
-        note(f"Key {subject} opens nothing any more.")
+            raise InvalidInput("key_needed", "Name the key by its id: recollect keys revoke ID")
+        _run_with_memory(call, lambda memory: Access(memory).revoke_key(subject))
+        print_note(f"Key {subject} is revoked: the server refuses it from now on.")
     elif action == "list":
-        found = _with(call, lambda memory: Access(memory.store, memory.clock).keys())
+        listed = _run_with_memory(call, lambda memory: Access(memory).keys())
         if call.json:
-            show_json(found)
-            return
-        rows = [
-            [key.id, key.person, ", ".join(key.scopes), key.label,
-             "revoked" if key.revoked_at else f"until {key.expires_at.date()}" if key.expires_at else "good"]
-            for key in found
-        ]  # fmt: skip
-        show_table(["id", "person", "scopes", "label", "state"], rows)
+            print_json(listed)
+        else:
+            rows = [[key.id, key.person, ", ".join(key.scopes), key.label, _render_state(key)] for key in listed]
+            print_table(["id", "person", "scopes", "label", "state"], rows)
     else:
-        raise InvalidInput("unknown_action", "Keys are listed, created or revoked.")
+        raise InvalidInput("unknown_action", "The action is list, create or revoke.")
 
 
-def _with(call: Call, act: Callable[[AsyncMemory], Awaitable[T]]) -> T:
+def _render_state(key: Key) -> str:
+    return "revoked" if key.revoked_at else f"until {key.expires_at.date()}" if key.expires_at else "valid"
+
+
+def _run_with_memory(call: Call, action: Callable[[AsyncMemory], Awaitable[T]]) -> T:
+    """Open the memory, run the action on it, and return its result."""
+
     async def run() -> T:
         async with AsyncMemory(call.db, **call.principal, worker=False) as memory:
-            return await act(memory)
+            return await action(memory)
 
     return asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Settings: every value, where it comes from, and changes that are kept in the database."""
+"""`recollect settings`: shows every setting and where its value comes from, and stores changes in the database."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.cli.display import line, note, show_json, show_table
-from recollect.cli.options import Call, without_password
+from recollect.cli.display import print_json, print_note, print_table, to_line
+from recollect.cli.options import Call, hide_password
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
 from recollect.settings import Settings, preset
@@ -19,28 +19,32 @@ from recollect.sync import Memory
 def settings(
     call: Call,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME[=VALUE]", help="Show these, or change them.")
+        list[str] | None,
+        typer.Argument(metavar="NAME[=VALUE]", help="Show this setting, or set it; by default show all."),
     ] = None,
-    unset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Take a change back; repeatable.")] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Take back a change of this setting. Repeat it for several."),
+    ] = None,
 ) -> None:
-    """Show settings and their origins, or change them.
+    """Show settings and where they come from, or change them.
 
-    A change is kept in the database, for this person.
+    A change is stored in the database and holds for this person.
     """
-    given = [text.partition("=") for text in names or ()]
-    changes: dict[str, Any] = {name: value for name, sign, value in given if sign}
+    assignments = [text.partition("=") for text in names or ()]
+    changes: dict[str, Any] = {name: value for name, sign, value in assignments if sign}
     changes |= dict.fromkeys(unset or ())
-    wanted = {name for name, _, _ in given} | set(unset or ())
-    _refuse_unknown(wanted)
+    chosen = {name for name, _, _ in assignments} | set(unset or ())
+    _refuse_unknown(chosen)
     with call.open() as memory:
         if changes:
             memory.change_settings(**changes)
-            _tell_overruled(call, changes)
-        rows = [row for row in list_settings(memory) if not wanted or row["name"] in wanted]
+            _print_overruled(call, changes)
+        rows = [row for row in list_settings(memory) if not chosen or row["name"] in chosen]
     if call.json:
-        show_json(rows)
+        print_json(rows)
     else:
-        show_settings(rows)
+        print_settings(rows)
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
@@ -49,19 +53,20 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             raise InvalidInput("unknown_setting", f"There is no setting {name!r}. `recollect settings` lists them.")
 
 
-def _tell_overruled(call: Call, changes: Iterable[str]) -> None:
-    """A change that a preset hides would look like one that was lost."""
+def _print_overruled(call: Call, changes: Iterable[str]) -> None:
+    """Print a note for each change that the preset will hide in later calls; it would look lost."""
     for name in sorted(preset(call.preset).model_fields_set.intersection(changes) if call.preset else ()):
-        note(f"note: the preset {line(str(call.preset))} has its own {name}, which counts as long as you say --preset.")
+        chosen = to_line(str(call.preset))
+        print_note(f"note: {name} is stored, but later calls with --preset {chosen} use the preset's own value.")
 
 
 def list_settings(memory: Memory) -> list[JsonObject]:
-    """Name, value, origin and meaning of each; keys and passwords are not shown."""
+    """Return name, value, origin and meaning of each setting. Keys and passwords are hidden."""
     values, origins = memory.settings().model_dump(), memory.setting_origins()
     return [
         {
             "name": name,
-            "value": _shown(name, values[name]),
+            "value": _hide_secrets(name, values[name]),
             "origin": "preset" if origins[name] == "constructor" else origins[name],
             "meaning": field.description,
         }
@@ -69,17 +74,18 @@ def list_settings(memory: Memory) -> list[JsonObject]:
     ]
 
 
-def _shown(name: str, value: object) -> object:
+def _hide_secrets(name: str, value: object) -> object:
     if name == "api_key" and value is not None:
         return "(hidden)"
-    return without_password(value) if isinstance(value, str) else value
+    return hide_password(value) if isinstance(value, str) else value
 
 
-def show_settings(rows: list[JsonObject]) -> None:
+def print_settings(rows: list[JsonObject]) -> None:
+    """Print the rows of `list_settings` as a table."""
     columns = ("setting", "value", "from", "meaning")
-    show_table(columns, [(row["name"], _typed(row["value"]), row["origin"], row["meaning"]) for row in rows])
+    print_table(columns, [(row["name"], _render_setting(row["value"]), row["origin"], row["meaning"]) for row in rows])
 
 
-def _typed(value: object) -> str | None:
-    """The value as one would type it to set it."""
+def _render_setting(value: object) -> str | None:
+    """Return the value as a person types it to set it."""
     return None if value is None else value if isinstance(value, str) else json_module.dumps(value)

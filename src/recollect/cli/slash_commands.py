@@ -1,4 +1,4 @@
-"""What a person can ask of a chat beside talking: a word behind a slash."""
+"""The commands of a chat in the terminal: lines that begin with a slash, like /recall."""
 
 from __future__ import annotations
 
@@ -7,128 +7,141 @@ from typing import Final
 
 import typer
 
-from recollect.cli.brief import show_brief, why_none
-from recollect.cli.chat_backend import Here
-from recollect.cli.chat_session import Session
-from recollect.cli.display import counted, flat, line, note, out, show_messages, show_pairs
-from recollect.cli.log import FOR_PEOPLE
-from recollect.cli.options import is_agreed
-from recollect.cli.recall import find_left_out, show_degraded, show_hits, show_parts
-from recollect.cli.topic import find_place
-from recollect.cli.topics import find_placed, show_topics
+from recollect.cli.brief import explain_no_brief, print_brief
+from recollect.cli.chat_backend import LocalMemory
+from recollect.cli.chat_session import ChatSession
+from recollect.cli.display import (
+    print_line,
+    print_messages,
+    print_note,
+    print_pairs,
+    render_count,
+    to_line,
+    to_paragraph,
+)
+from recollect.cli.log import DEFAULT_ROWS
+from recollect.cli.options import is_confirmed
+from recollect.cli.recall import print_degraded, print_hits, print_parts, render_left_out
+from recollect.cli.topic import find_message_id
+from recollect.cli.topics import load_topics, print_topics
 from recollect.core import assistant, times
 from recollect.core.errors import InvalidInput, NotFound
-from recollect.core.models import Message, Receipt
-from recollect.core.text import identity
-from recollect.core.turns import turns_of
+from recollect.core.message import Message
+from recollect.core.models import Receipt
+from recollect.core.text import check_identity
+from recollect.core.turns import split_into_turns
 
-SHOWN: Final = 10  # messages of a history, unless told otherwise
-HITS: Final = 5
-RECENT: Final = 100  # messages among which the last turn is looked for
-EXCERPT: Final = 60  # characters of a message that may go
+DEFAULT_HISTORY_MESSAGES: Final = 10
+MAX_HITS: Final = 5
+LAST_TURN_MESSAGES: Final = 100  # the newest ones, among which the last turn begins
+EXCERPT_CHARS: Final = 60
 HELP: Final = {
-    "/context [QUESTION]": "where the tokens of the last prompt go, or of one for a question",
-    "/brief": "what came before the newest turns, in short",
-    "/topics": "what this conversation speaks of",
-    "/recall QUESTION": "what was said that bears on it",
-    "/history [N]": f"the newest messages, {SHOWN} unless you say how many",
-    "/forget": "erase the last turn, for good",
-    "/forget MESSAGE": "erase one message, by its place in /history or its id",
-    "/retry": "answer the last question once more",
-    "/model [NAME]": f"ask another model; {assistant.NAME} is built in",
-    "/new NAME": "go to another conversation",
-    "/quit": "leave; so do Ctrl-D, and Ctrl-C at the prompt",
-    "//…": "say something that begins with a slash",
+    "/context [QUESTION]": "show what the tokens of the last prompt were spent on, or of a prompt for QUESTION",
+    "/brief": "show the summary of what came before the newest turns",
+    "/topics": "list the topics of this conversation",
+    "/recall QUESTION": "find messages that help with QUESTION",
+    "/history [N]": f"show the newest N messages ({DEFAULT_HISTORY_MESSAGES} by default)",
+    "/forget": "erase the last turn for good",
+    "/forget MESSAGE": "erase one message for good, by its number in /history or its id",
+    "/retry": "answer the last question again",
+    "/model [NAME]": f"let another model answer, or list the models; {assistant.NAME} is built in",
+    "/new NAME": "go to another conversation, or begin it",
+    "/quit": "leave; Ctrl-D does too, and Ctrl-C at the prompt",
+    "//…": "send a message that begins with a slash",
 }
 
 
-def run(session: Session, typed: str) -> bool:
-    """Do what is asked for. Says whether the chat goes on."""
-    name, _, argument = typed[1:].partition(" ")
+def run_command(session: ChatSession, line: str) -> bool:
+    """Run the command in the line. Return whether the chat goes on."""
+    name, _, argument = line[1:].partition(" ")
     if name in ("quit", "exit"):
         return False
-    act = COMMANDS.get(name)
-    if act is None:
-        raise InvalidInput("unknown_command", f"There is no /{name[:80]}. /help lists what there is.")
-    act(session, argument.strip())
+    command = COMMANDS.get(name)
+    if command is None:
+        raise InvalidInput("unknown_command", f"There is no command /{name[:80]}. /help lists the commands.")
+    command(session, argument.strip())
     return True
 
 
-def _help(session: Session, _: str) -> None:
-    session.show("help", HELP, lambda: show_pairs(list(HELP.items())))
+def _help(session: ChatSession, _: str) -> None:
+    session.show("help", HELP, lambda: print_pairs(list(HELP.items())))
 
 
-def _context(session: Session, question: str) -> None:
-    talk, last = session.talk, session.last
+def _context(session: ChatSession, question: str) -> None:
+    backend, last = session.backend, session.last
     if session.memory == "off":
-        tokens = counted(last.tokens if last is not None else 0, "token")
-        note(f"Memory is off: a prompt is what was said here, and nothing else. The last one took {tokens}.")
+        tokens = render_count(last.tokens if last is not None else 0, "token")
+        print_note(f"Memory is off: a prompt holds only what was said in this chat. The last one took {tokens}.")
         return
     if not question and last is None:
-        raise InvalidInput("nothing_asked", "Nothing was asked yet. Say /context QUESTION.")
-    system = talk.settings().chat_system_prompt if session.system is None else session.system
-    asked, before = (question, None) if question or last is None else (last.text, last.seq)
-    made = talk.context(session.conversation, asked, system_prompt=system or None, budget=session.budget, before=before)
-    session.show("context", made, lambda: show_parts(made, find_left_out(talk, session.conversation, made)))
-    show_degraded(made.degraded)
+        raise InvalidInput("nothing_asked", "Nothing was asked yet. Type /context QUESTION.")
+    system = backend.settings().chat_system_prompt if session.system is None else session.system
+    query, before = (question, None) if question or last is None else (last.text, last.seq)
+    prompt = backend.context(
+        session.conversation, query, system_prompt=system or None, budget=session.budget, before=before
+    )
+    session.show("context", prompt, lambda: print_parts(prompt, render_left_out(backend, session.conversation, prompt)))
+    print_degraded(prompt.degraded)
 
 
-def _brief(session: Session, _: str) -> None:
-    about, found = session.talk.conversation(session.conversation), session.talk.brief(session.conversation)
+def _brief(session: ChatSession, _: str) -> None:
+    info, brief = session.backend.conversation(session.conversation), session.backend.brief(session.conversation)
 
     def draw() -> None:
-        if found is None:
-            note(why_none(about, session.talk.settings()))
+        if brief is None:
+            print_note(explain_no_brief(info, session.backend.settings()))
         else:
-            show_brief(found, about)
+            print_brief(brief, info)
 
-    session.show("brief", found, draw)
+    session.show("brief", brief, draw)
 
 
-def _topics(session: Session, _: str) -> None:
-    talk, about = session.talk, session.talk.conversation(session.conversation)
-    found = find_placed(talk, about)[0] if isinstance(talk, Here) else talk.topics(about.name)
-    most = talk.settings().max_topics
-    session.show("topics", found, lambda: show_topics(found, about, FOR_PEOPLE, most))
-    waiting = about.messages - sum(one.messages for one in found)
+def _topics(session: ChatSession, _: str) -> None:
+    backend, info = session.backend, session.backend.conversation(session.conversation)
+    topics = load_topics(backend, info)[0] if isinstance(backend, LocalMemory) else backend.topics(info.name)
+    max_topics = backend.settings().max_topics
+    session.show("topics", topics, lambda: print_topics(topics, info, DEFAULT_ROWS, max_topics))
+    waiting = info.messages - sum(topic.messages for topic in topics)
     if waiting > 0:
-        note(f"Not in a topic yet: {counted(waiting, 'message')}.")
+        print_note(f"Not in a topic yet: {render_count(waiting, 'message')}.")
 
 
-def _recall(session: Session, question: str) -> None:
+def _recall(session: ChatSession, question: str) -> None:
     if not question:
-        raise InvalidInput("nothing_asked", "Say what to look for: /recall QUESTION.")
-    found = session.talk.recall(question, conversation=session.conversation, limit=HITS)
-    zones = {} if session.json else {name: _zone(session, name) for name in {hit.conversation for hit in found}}
+        raise InvalidInput("nothing_asked", "Type what to look for: /recall QUESTION.")
+    recalled = session.backend.recall(question, conversation=session.conversation, limit=MAX_HITS)
+    names = {hit.conversation for hit in recalled}
+    zones = {} if session.json else {name: _find_zone(session, name) for name in names}
 
     def draw() -> None:
-        note(f"{counted(len(found), 'hit')} among {counted(found.metrics['scope'], 'message')}.")
-        show_hits(found.hits, zones, why=False)
+        scope = render_count(recalled.metrics["scope"], "message")
+        print_note(f"{render_count(len(recalled), 'hit')} among {scope}.")
+        print_hits(recalled.hits, zones, why=False)
 
-    session.show("recall", found, draw)
-    show_degraded(found.degraded)
+    session.show("recall", recalled, draw)
+    print_degraded(recalled.degraded)
 
 
-def _history(session: Session, number: str) -> None:
+def _history(session: ChatSession, number: str) -> None:
     if number and not (number.isdecimal() and len(number) < 10 and int(number)):
-        raise InvalidInput("invalid_limit", "Say how many messages: /history 20.")
-    limit = int(number or SHOWN)
-    found = [] if session.memory == "off" else session.talk.history(session.conversation, limit=limit)
+        raise InvalidInput("invalid_limit", "Type how many messages to show: /history 20.")
+    limit = int(number or DEFAULT_HISTORY_MESSAGES)
+    messages = [] if session.memory == "off" else session.backend.history(session.conversation, limit=limit)
 
     def draw() -> None:
-        if not found and not session.kept:
-            note("Nothing was said here yet.")
-        if found:
-            show_messages(found, times.load_zone(_zone(session, session.conversation)))
-        for one in session.kept[-limit:]:
-            note(f"{one['role']}, not stored: {flat(str(one['content']))}")
+        if not messages and not session.unstored:
+            print_note("Nothing was said here yet.")
+        if messages:
+            print_messages(messages, times.load_zone(_find_zone(session, session.conversation)))
+        for message in session.unstored[-limit:]:
+            print_note(f"{message['role']}, not stored: {to_paragraph(str(message['content']))}")
 
-    session.show("history", [*found, *session.kept[-limit:]], draw)
+    session.show("history", [*messages, *session.unstored[-limit:]], draw)
 
 
-def _zone(session: Session, conversation: str) -> str:
+def _find_zone(session: ChatSession, conversation: str) -> str:
     try:
-        return session.talk.conversation(conversation).zone
+        return session.backend.conversation(conversation).zone
     except NotFound:
         return "UTC"
 
@@ -136,94 +149,95 @@ def _zone(session: Session, conversation: str) -> str:
 # Erasing
 
 
-def _forget(session: Session, wanted: str) -> None:
-    if wanted:
-        _erase(session, [find_place(session.talk, session.conversation, wanted) or wanted], f"message {line(wanted)}")
+def _forget(session: ChatSession, message: str) -> None:
+    if message:
+        message_id = find_message_id(session.backend, session.conversation, message) or message
+        _erase(session, [message_id], f"message {to_line(message)}")
         return
     if session.memory != "on":
-        note(
-            "The last turn is forgotten. It was never stored." if session.drop_turn() else "There is nothing to forget."
-        )
+        dropped = session.drop_turn()
+        print_note("The last turn is forgotten. It was never stored." if dropped else "There is nothing to forget.")
         return
-    turns = turns_of(session.talk.history(session.conversation, limit=RECENT))
+    turns = split_into_turns(session.backend.history(session.conversation, limit=LAST_TURN_MESSAGES))
     if not turns:
         raise NotFound("nothing_to_forget", "Nothing was said here yet.")
-    _erase(session, [one.id for one in turns[-1]], _described(turns[-1]))
+    _erase(session, [each.id for each in turns[-1]], _describe_turn(turns[-1]))
 
 
-def _described(turn: Sequence[Message]) -> str:
-    text = flat(turn[0].content)
-    cut = text if len(text) <= EXCERPT else text[:EXCERPT] + "…"
-    return f"the last turn ({counted(len(turn), 'message')}, “{cut}”)"
+def _describe_turn(turn: Sequence[Message]) -> str:
+    text = to_paragraph(turn[0].content)
+    cut = text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
+    return f"the last turn ({render_count(len(turn), 'message')}, “{cut}”)"
 
 
-def _erase(session: Session, ids: Sequence[str], what: str) -> None:
+def _erase(session: ChatSession, message_ids: Sequence[str], description: str) -> None:
     try:
-        if not is_agreed(f"Erase {what}, for good?", yes=session.yes):
+        if not is_confirmed(f"Erase {description}, for good?", yes=session.skip_confirmation):
             return
-    except typer.Abort:  # Ctrl-C or Ctrl-D is no yes
-        note("Nothing was changed.")
+    except typer.Abort:  # Ctrl-C and Ctrl-D mean no
+        print_note("Nothing was changed.")
         return
-    receipts = [session.talk.erase(conversation=session.conversation, message=one) for one in ids]
+    receipts = [session.backend.erase(conversation=session.conversation, message=each) for each in message_ids]
     session.last = None
-    session.show("receipts", receipts, lambda: out(_receipts(receipts)))
+    session.show("receipts", receipts, lambda: print_line(_render_receipts(receipts)))
 
 
-def _receipts(receipts: Sequence[Receipt]) -> str:
-    """All of them in a line."""
-    count = sum(one.counts.get("messages", 0) for one in receipts)
-    files = {file for one in receipts for file in one.files}
-    told = [
-        f"Erased {counted(count, 'message')}",
-        f"{counted(len(files), 'file')} read afterwards, {counted(receipts[-1].remaining, 'piece')} found in them",
-        ("receipt " if len(receipts) == 1 else "receipts ") + ", ".join(one.id for one in receipts),
+def _render_receipts(receipts: Sequence[Receipt]) -> str:
+    """Return all receipts as one line."""
+    count = sum(receipt.counts.get("messages", 0) for receipt in receipts)
+    files = {file for receipt in receipts for file in receipt.files}
+    remaining = render_count(receipts[-1].remaining, "piece")
+    parts = [
+        f"Erased {render_count(count, 'message')}",
+        f"{render_count(len(files), 'file')} searched afterwards, {remaining} of the text found",
+        ("receipt " if len(receipts) == 1 else "receipts ") + ", ".join(receipt.id for receipt in receipts),
     ]
-    if elsewhere := {place for one in receipts for place in one.kept_elsewhere}:
-        told.append("kept elsewhere: " + ", ".join(map(line, sorted(elsewhere))))
-    if any(one.pending for one in receipts):
-        told.append("pending: another process keeps old pages alive")
-    return " · ".join(told)
+    if copies := {copy for receipt in receipts for copy in receipt.kept_elsewhere}:
+        parts.append("copies elsewhere: " + ", ".join(map(to_line, sorted(copies))))
+    if any(receipt.pending for receipt in receipts):
+        parts.append("pending: another process still reads old pages of the file; a worker finishes the erase")
+    return " · ".join(parts)
 
 
-# Going on
+# Models and conversations
 
 
-def _retry(session: Session, _: str) -> None:
+def _retry(session: ChatSession, _: str) -> None:
     session.retry()
 
 
-def _model(session: Session, name: str) -> None:
+def _model(session: ChatSession, name: str) -> None:
     if name:
         session.model = name
-        note(f"The next answers are {line(name)}'s.")
+        print_note(f"From now on {to_line(name)} answers.")
         return
-    named, listed = session.model or session.talk.model() or assistant.NAME, session.talk.models()
+    current, names = session.model or session.backend.model() or assistant.NAME, session.backend.models()
     session.show(
-        "models", {"model": named, "models": listed},
-        lambda: note(f"Model {line(named)}. There are: {', '.join(map(line, listed))}."),
+        "models", {"model": current, "models": names},
+        lambda: print_note(f"{to_line(current)} answers. You can choose: {', '.join(map(to_line, names))}."),
     )  # fmt: skip
 
 
-def _new(session: Session, name: str) -> None:
+def _new(session: ChatSession, name: str) -> None:
     if not name:
-        raise InvalidInput("no_conversation", "Say which: /new NAME.")
-    session.enter(identity(name, "conversation"))
-    note(where(session))
+        raise InvalidInput("no_conversation", "Type which conversation: /new NAME.")
+    session.enter(check_identity(name, "conversation"))
+    print_note(describe_conversation(session))
 
 
-def where(session: Session) -> str:
-    """The conversation, and how much of it there is."""
+def describe_conversation(session: ChatSession) -> str:
+    """Return the name of the conversation, how many messages it has, and whether memory is used."""
     if session.memory == "off":
-        return f"{line(session.conversation)} · temporary: nothing is stored, memory is not used"
+        return f"{to_line(session.conversation)} · temporary: nothing is stored, memory is not used"
     try:
-        there = counted(session.talk.conversation(session.conversation).messages, "message")
+        length = render_count(session.backend.conversation(session.conversation).messages, "message")
     except NotFound:
-        there = "new"
-    reads = " · memory is read, nothing is stored" if session.memory == "read" else ""
-    return f"{line(session.conversation)} · {there}{reads}"
+        length = "new"
+    mode = " · memory is read, nothing is stored" if session.memory == "read" else ""
+    return f"{to_line(session.conversation)} · {length}{mode}"
 
 
-COMMANDS: Final[dict[str, Callable[[Session, str], None]]] = {
+COMMANDS: Final[dict[str, Callable[[ChatSession, str], None]]] = {
     "help": _help, "context": _context, "brief": _brief, "topics": _topics, "recall": _recall, "history": _history,
     "forget": _forget, "retry": _retry, "model": _model, "new": _new,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""One topic: what it is, its messages, and what people do with it by hand; and what they think of a message."""
+"""`recollect topic` and `recollect feedback`: shows and changes one topic, and takes a judgement of a message."""
 
 from __future__ import annotations
 
@@ -11,276 +11,312 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from recollect.cli.chat_backend import Memories
+from recollect.cli.chat_backend import MemoryAccess
 from recollect.cli.display import (
-    bar,
-    clean,
-    counted,
-    flat,
-    hanging,
-    line,
-    note,
-    out,
-    show,
-    show_json,
-    show_messages,
-    show_pairs,
-    show_table,
-    shown_time,
+    print_items,
+    print_json,
+    print_line,
+    print_messages,
+    print_note,
+    print_pairs,
+    print_table,
+    render_bar,
+    render_count,
+    render_hanging,
+    render_time,
+    to_line,
+    to_paragraph,
+    to_printable,
 )
 from recollect.cli.options import Call
-from recollect.cli.topics import day, half_life, priority_bar, short, sparkline
-from recollect.core import arguments, times
+from recollect.cli.topics import render_curve, render_day, render_half_life, render_priority, shorten_id
+from recollect.core import times
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import Conversation
-from recollect.core.topics import FAINT, Topic
+from recollect.core.topics import FADED_PRIORITY, Topic
 from recollect.sync import Memory
 
-LEAST: Final = 6  # characters of an id that are enough, if no other topic begins with them
-NAMED: Final = 5  # topics that are named where an id is not clear
-CURVE: Final = 40  # columns
-ROWS: Final = 21  # of the curve as a table
-LONGEST_PLACE: Final = 15  # digits
-_VALUES: Final = {"up": 1.0, "down": -1.0, "none": 0.0}
-_TOGETHER: Final = "Only --title, --tag, --pin and --importance go together; a --title also names what is --split off."
+MIN_ID_CHARS: Final = 6
+MAX_NAMED_TOPICS: Final = 5  # in the error for an id that may be several
+CURVE_COLUMNS: Final = 40
+DECAY_ROWS: Final = 21
+MAX_SEQ_DIGITS: Final = 15
+_NAMED_VALUES: Final = {"up": 1.0, "down": -1.0, "none": 0.0}
+_NOT_TOGETHER: Final = (
+    "Only --title, --tag, --untag, --pin and --importance go together. --split goes with --title alone."
+)
+
+_SplitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MESSAGE",
+        help="Move this message, by its id or number, to a new topic. Repeat it for several messages.",
+    ),
+]
+
+_TagOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TAG", help="Replace its tags by this one. Repeat it for several tags."),
+]
+
+_ImportanceOption = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Set its importance. The less important, the sooner it fades.")
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A topic by its id, or by that of a topic which was merged into it."""
+class TopicMatch:
+    """A topic that was looked up. `id` is the id that matched: its own, or that of a topic merged into it."""
 
     id: str
     topic: Topic
-    about: Conversation
+    info: Conversation
 
 
-def find_topic(memory: Memory, wanted: str) -> Found:
-    """Among all the person's, by an id or by how it begins."""
-    if len(wanted) < LEAST:
-        raise InvalidInput("short_id", f"Give at least {LEAST} characters of the topic's id.")
+def find_topic(memory: Memory, id_start: str) -> TopicMatch:
+    """Find a topic of the person by its id or the first characters of it.
+
+    Raise InvalidInput if there are fewer than MIN_ID_CHARS or several topics match, and NotFound if none does.
+    """
+    if len(id_start) < MIN_ID_CHARS:
+        raise InvalidInput("short_id", f"Give at least {MIN_ID_CHARS} characters of the topic's id.")
     conversations = memory.conversations()
-    with suppress(NotFound):  # the whole id
-        topic = memory.topic(wanted)
-        return Found(wanted, topic, next(one for one in conversations if one.name == topic.conversation))
-    found: list[Found] = []
-    for about in conversations:
-        for topic in memory.topics(about.name):
-            own = [one for one in (topic.id, *topic.merged) if one.startswith(wanted)]
-            found += [Found(one, topic, about) for one in own]
-    if not found:
-        raise NotFound("topic_not_found", f"There is no topic {wanted[:80]!r}.")
-    if len(found) > 1:
-        named = ", ".join(f"{one.id} ({flat(one.topic.title)})" for one in found[:NAMED])
-        more = "" if len(found) <= NAMED else f" and {len(found) - NAMED} more"
-        raise InvalidInput("ambiguous_topic", f"{wanted!r} may be {named}{more}.")
-    return found[0]
+    with suppress(NotFound):  # raised unless it is a whole id
+        topic = memory.topic(id_start)
+        return TopicMatch(id_start, topic, next(each for each in conversations if each.name == topic.conversation))
+    matches: list[TopicMatch] = []
+    for info in conversations:
+        for topic in memory.topics(info.name):
+            ids = (topic.id, *topic.merged)
+            matches += [TopicMatch(each, topic, info) for each in ids if each.startswith(id_start)]
+    if not matches:
+        raise NotFound(
+            "topic_not_found", f"There is no topic {id_start[:80]!r}. `recollect topics CONVERSATION` lists them."
+        )
+    if len(matches) > 1:
+        named = ", ".join(f"{match.id} ({to_paragraph(match.topic.title)})" for match in matches[:MAX_NAMED_TOPICS])
+        more = "" if len(matches) <= MAX_NAMED_TOPICS else f" and {len(matches) - MAX_NAMED_TOPICS} more"
+        raise InvalidInput("ambiguous_topic", f"{id_start!r} may be {named}{more}. Give more characters of the id.")
+    return matches[0]
 
 
 def topic(
     call: Call,
-    id: Annotated[str, typer.Argument(metavar="ID", help=f"The topic's id, or {LEAST} and more characters of it.")],
-    history: Annotated[bool, typer.Option("--history", help="Its messages, archived ones too.")] = False,
-    prompt: Annotated[bool, typer.Option("--context", help="What a model is given of it.")] = False,
-    decay: Annotated[bool, typer.Option("--decay", help="How its priority falls, day by day.")] = False,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Give it this title.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="This tag, in place of those it has.")] = None,
-    untag: Annotated[bool, typer.Option("--untag", help="Take its tags away.")] = False,
-    pin: Annotated[bool | None, typer.Option("--pin/--unpin", help="Keep it from being archived, or not.")] = None,
-    importance: Annotated[float | None, typer.Option(min=0, max=1, help="If it is less, it fades sooner.")] = None,
-    archive: Annotated[bool, typer.Option("--archive", help="Let it rest now, until it is spoken of.")] = False,
-    restore: Annotated[bool, typer.Option("--restore", help="Bring it back, as if it were spoken of now.")] = False,
-    merge: Annotated[str | None, typer.Option(metavar="ID", help="Make that topic part of this one.")] = None,
-    unmerge: Annotated[bool, typer.Option("--unmerge", help="Part it from the topic it was merged into.")] = False,
-    split: Annotated[
-        list[str] | None, typer.Option(metavar="MESSAGE", help="Make this message, by id or place, a topic of its own.")
-    ] = None,
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help=f"Id of the topic, or its first {MIN_ID_CHARS} or more characters.")
+    ],
+    history: Annotated[bool, typer.Option("--history", help="Show its messages, also archived ones.")] = False,
+    prompt: Annotated[bool, typer.Option("--context", help="Show the messages that a model is given of it.")] = False,
+    decay: Annotated[bool, typer.Option("--decay", help="Show how its priority falls with time.")] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Set its title.")] = None,
+    tag: _TagOption = None,
+    untag: Annotated[bool, typer.Option("--untag", help="Remove all its tags.")] = False,
+    pin: Annotated[bool | None, typer.Option("--pin/--unpin", help="A pinned topic never goes cold by itself.")] = None,
+    importance: _ImportanceOption = None,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Archive it now. It comes back when it is mentioned.")
+    ] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Bring it back from the archive, as if it were mentioned now.")
+    ] = False,
+    merge: Annotated[str | None, typer.Option(metavar="ID", help="Merge the topic with this id into it.")] = None,
+    unmerge: Annotated[
+        bool, typer.Option("--unmerge", help="Separate it again from the topic it was merged into.")
+    ] = False,
+    split: _SplitOption = None,
 ) -> None:
     """Show a topic, or change it and show it.
 
-    --tag and --split can be said several times. Nothing here deletes a message; that is `recollect erase --topic`.
+    Nothing here deletes a message. `recollect erase --topic` does.
     """
-    acts = [history, prompt, decay, archive, restore, merge is not None, unmerge, bool(split)]
-    changes = [title is not None, bool(tag), untag, pin is not None, importance is not None]
-    if sum(acts) > 1 or (any(acts) and any(changes) and not (split and sum(changes) == 1 and title is not None)):
-        raise InvalidInput("invalid_output", _TOGETHER)
+    actions = [history, prompt, decay, archive, restore, merge is not None, unmerge, bool(split)]
+    changes = [bool(tag), untag, pin is not None, importance is not None]
+    names_split = bool(split) and title is not None
+    _check_together(actions, [*changes, title is not None and not names_split])
     if tag and untag:
-        raise InvalidInput("invalid_tag", "Say either --tag or --untag.")
+        raise InvalidInput("invalid_tag", "Use either --tag or --untag.")
     with call.open(must_exist=True) as memory:
-        found = find_topic(memory, id)
-        zone = times.load_zone(found.about.zone)
-        view = _show_history if history else _show_context if prompt else _show_decay if decay else None
+        match = find_topic(memory, id)
+        zone = times.load_zone(match.info.zone)
+        view = _print_history if history else _print_context if prompt else _print_decay if decay else None
         if view is not None:
-            view(memory, found, zone, json=call.json)
+            view(memory, match, zone, json=call.json)
             return
-        shown = found.topic
-        if any(changes) and not split:
-            shown = _changed(memory, found.id, title, [] if untag else tag or None, pin, importance) or shown
+        current = match.topic
+        if (any(changes) or title is not None) and not split:
+            tags = [] if untag else tag or None
+            current = memory.change_topic(match.id, title=title, tags=tags, pinned=pin, importance=importance)
         elif archive or restore:
-            shown = memory.archive_topic(found.id) if archive else memory.restore_topic(found.id)
-            if shown.state == "cold" and shown.active_messages:
-                note("`recollect worker --once` packs its messages.")
+            current = _archive(memory, match.id) if archive else memory.restore_topic(match.id)
         elif merge is not None:
-            other = find_topic(memory, merge)
-            shown = memory.merge_topics(found.id, other.id)
-            note(f"`recollect topic {short(other.topic.id)} --unmerge` takes it back.")
+            current = _merge(memory, match.id, merge)
         elif unmerge:
-            shown = memory.unmerge_topic(found.id)
+            current = memory.unmerge_topic(match.id)
         elif split:
-            shown = memory.split_topic(found.id, _places(memory, found, split), title=title)
-        most = memory.settings().max_topics
+            current = memory.split_topic(match.id, _to_message_ids(memory, match, split), title=title)
+        max_topics = memory.settings().max_topics
     if call.json:
-        show_json(shown)
+        print_json(current)
     else:
-        _show_topic(shown, zone, most)
+        _print_topic(current, zone, max_topics)
 
 
-def _changed(
-    memory: Memory, id: str, title: str | None, tags: list[str] | None, pinned: bool | None, importance: float | None
-) -> Topic | None:
-    """All that is asked for is looked at before anything is changed."""
-    if title is not None:
-        arguments.title(title)
-    if tags is not None:
-        arguments.tags(tags)
-    shown = None
-    if title is not None:
-        shown = memory.rename_topic(id, title)
-    if tags is not None:
-        shown = memory.tag_topic(id, tags)
-    if pinned is not None:
-        shown = memory.pin_topic(id, pinned=pinned)
-    if importance is not None:
-        shown = memory.weigh_topic(id, importance)
-    return shown
+def _check_together(actions: Sequence[bool], changes: Sequence[bool]) -> None:
+    """Raise InvalidInput for two actions at once, or for an action together with changes."""
+    if sum(actions) > 1 or (any(actions) and any(changes)):
+        raise InvalidInput("invalid_output", _NOT_TOGETHER)
 
 
-def _places(memory: Memory, found: Found, split: Sequence[str]) -> list[str]:
-    """Ids of messages; one that is no id may be a place in the log."""
-    members = memory.topic_history(found.about.name, topic=found.id)
-    known, by_place = {one.id for one in members}, {str(one.seq): one.id for one in members}
-    return [one if one in known else by_place.get(one, one) for one in split]
+def _archive(memory: Memory, topic_id: str) -> Topic:
+    archived = memory.archive_topic(topic_id)
+    if archived.state == "cold" and archived.active_messages:
+        print_note("A worker moves its messages to the archive: `recollect worker --once`.")
+    return archived
 
 
-def _show_history(memory: Memory, found: Found, zone: tzinfo, *, json: bool) -> None:
-    messages = memory.topic_history(found.about.name, topic=found.id)
+def _merge(memory: Memory, into_id: str, id_start: str) -> Topic:
+    other = find_topic(memory, id_start)
+    merged = memory.merge_topics(into_id, other.id)
+    print_note(f"To undo this: `recollect topic {shorten_id(other.topic.id)} --unmerge`.")
+    return merged
+
+
+def _to_message_ids(memory: Memory, match: TopicMatch, split: Sequence[str]) -> list[str]:
+    """Return ids of messages. A text that is no id of the topic's messages may be the number of one."""
+    messages = memory.topic_history(match.info.name, topic=match.id)
+    ids, id_by_number = {message.id for message in messages}, {str(message.seq): message.id for message in messages}
+    return [text if text in ids else id_by_number.get(text, text) for text in split]
+
+
+def _print_history(memory: Memory, match: TopicMatch, zone: tzinfo, *, json: bool) -> None:
+    messages = memory.topic_history(match.info.name, topic=match.id)
     if json:
-        show_json(messages)
+        print_json(messages)
         return
-    told = f"{counted(len(messages), 'message')}, {found.topic.archived_messages:,} of them archived"
-    note(f"{line(found.topic.title)} · {told} · times in {found.about.zone}")
-    show_messages(messages, zone)
-    if damaged := sum(one.damaged for one in messages):
-        note(f"warning: {counted(damaged, 'message')} lost the text to a damage; `recollect doctor` says more.")
+    counts = f"{render_count(len(messages), 'message')}, {match.topic.archived_messages:,} of them archived"
+    print_note(f"{to_line(match.topic.title)} · {counts} · times in {match.info.zone}")
+    print_messages(messages, zone)
+    if damaged := sum(message.damaged for message in messages):
+        lost = render_count(damaged, "message")
+        print_note(f"warning: the text of {lost} is lost, because the archive is damaged: see `recollect doctor`.")
 
 
-def _show_context(memory: Memory, found: Found, _: tzinfo, *, json: bool) -> None:
-    messages = memory.topic_context(found.about.name, topic=found.id)
+def _print_context(memory: Memory, match: TopicMatch, _: tzinfo, *, json: bool) -> None:
+    messages = memory.topic_context(match.info.name, topic=match.id)
     if json:
-        show_json(messages)
+        print_json(messages)
     else:
-        out("\n".join(clean(f"{one['role']}: {one['content']}") for one in messages))
+        print_line("\n".join(to_printable(f"{message['role']}: {message['content']}") for message in messages))
 
 
-def _show_decay(memory: Memory, found: Found, zone: tzinfo, *, json: bool) -> None:
-    curve = memory.topic_decay(found.id, points=ROWS)
+def _print_decay(memory: Memory, match: TopicMatch, zone: tzinfo, *, json: bool) -> None:
+    curve = memory.topic_decay(match.id, points=DECAY_ROWS)
     if json:
-        show_json(curve)
+        print_json(curve)
         return
     now = datetime.now(UTC)
     rows = []
-    for place, (moment, value) in enumerate(curve):
-        until = curve[place + 1][0] if place + 1 < len(curve) else datetime.max.replace(tzinfo=UTC)
-        marks = ["now"] * (moment <= now < until) + ["archives"] * (moment <= found.topic.fades_at < until)
-        rows.append((shown_time(moment, zone), f"{value:.2f}", Text(bar(value, 1), "green"), ", ".join(marks)))
-    show_table(("time", "priority", "", "what"), rows, numbers=("priority",))
+    for index, (moment, value) in enumerate(curve):
+        until = curve[index + 1][0] if index + 1 < len(curve) else datetime.max.replace(tzinfo=UTC)
+        marks = ["now"] * (moment <= now < until) + ["faded"] * (moment <= match.topic.fades_at < until)
+        rows.append((render_time(moment, zone), f"{value:.2f}", Text(render_bar(value, 1), "green"), ", ".join(marks)))
+    print_table(("time", "priority", "", "what"), rows, numbers=("priority",))
 
 
-# A topic whole
+# One topic
 
 
-def _show_topic(topic: Topic, zone: tzinfo, most: int) -> None:
+def _print_topic(topic: Topic, zone: tzinfo, max_topics: int) -> None:
     now = datetime.now(UTC)
-    show(*hanging("", (flat(topic.title), "bold")))
-    show(Text(f"{topic.id} · {topic.state} · {line(topic.conversation)}", "dim"))
-    out("")
+    print_items(*render_hanging("", (to_paragraph(topic.title), "bold")))
+    print_items(Text(f"{topic.id} · {topic.state} · {to_line(topic.conversation)}", "dim"))
+    print_line("")
     if topic.summary is not None:
-        show(*hanging("", flat(topic.summary)))
-        out("")
-    first, last = (shown_time(moment, zone) for moment in (topic.created_at, topic.last_active_at))
+        print_items(*render_hanging("", to_paragraph(topic.summary)))
+        print_line("")
+    first, last = (render_time(moment, zone) for moment in (topic.created_at, topic.last_active_at))
+    counts = f"{topic.active_messages:,} not archived, {topic.archived_messages:,} archived"
+    accesses = "1 access" if topic.access_count == 1 else f"{topic.access_count:,} accesses"
     pairs: list[tuple[str, object]] = [
         ("tags", ", ".join(topic.tags) or None),
-        ("messages", f"{topic.messages:,}: {topic.active_messages:,} at hand, {topic.archived_messages:,} archived"),
-        ("spoken of", f"from {first} to {last}"),
+        ("messages", f"{topic.messages:,}: {counts}"),
+        ("mentioned", f"from {first} to {last}"),
         ("importance", f"{topic.importance:.2f}"),
-        ("priority", Text.assemble(f"{topic.priority:.2f}  ", priority_bar(topic))),
-        ("memory", f"{topic.memory_type}; half-life {half_life(topic)} after {_times(topic.access_count)}"),
-        ("archives", _when(topic, zone, now, most)),
+        ("priority", Text.assemble(f"{topic.priority:.2f}  ", render_priority(topic))),
+        ("memory", f"{topic.memory_type}; half-life {render_half_life(topic)} after {accesses}"),
+        ("goes cold", _render_cold_time(topic, zone, now, max_topics)),
     ]
     if topic.merged:
-        pairs.append(("merged into it", ", ".join(map(short, topic.merged))))
-    curve = sparkline(topic, now, CURVE)
-    show_pairs([*pairs, ("decay", curve), ("", Text(_scale(topic, zone, now), "dim"))])
+        pairs.append(("merged into it", ", ".join(map(shorten_id, topic.merged))))
+    curve = render_curve(topic, now, CURVE_COLUMNS)
+    print_pairs([*pairs, ("decay", curve), ("", Text(_render_scale(topic, zone, now), "dim"))])
 
 
-def _times(accesses: int) -> str:
-    return "1 access" if accesses == 1 else f"{accesses:,} accesses"
-
-
-def _when(topic: Topic, zone: tzinfo, now: datetime, most: int) -> str:
+def _render_cold_time(topic: Topic, zone: tzinfo, now: datetime, max_topics: int) -> str:
     if topic.state == "cold":
-        return "at rest; back when it is spoken of, or by --restore"
+        return "it is cold; it comes back when it is mentioned, or by --restore"
     if topic.pinned:
         return "never: it is pinned"
-    when = "any time" if topic.fades_at <= now else f"on {day(topic.fades_at, zone, now)}"
-    return f"{when}, if nobody speaks of it and there are more than {counted(most, 'topic')}"
+    when = "any time" if topic.fades_at <= now else f"on {render_day(topic.fades_at, zone, now)}"
+    return f"{when}, if it is not mentioned and there are more than {render_count(max_topics, 'topic')}"
 
 
-def _scale(topic: Topic, zone: tzinfo, now: datetime) -> str:
-    """When the curve begins and, below the place where it does, when it has fallen to where topics leave."""
-    first, last = (day(moment, zone, now) for moment in (topic.last_active_at, topic.fades_at))
-    return f"{first:<{round(CURVE / 1.25)}}{last}, {FAINT:g}"
+def _render_scale(topic: Topic, zone: tzinfo, now: datetime) -> str:
+    """Return the line below a curve: the day on which it begins and, at its column, the day on which it has faded."""
+    first, last = (render_day(moment, zone, now) for moment in (topic.last_active_at, topic.fades_at))
+    return f"{first:<{round(CURVE_COLUMNS / 1.25)}}{last}, {FADED_PRIORITY:g}"
 
 
-# What people think of a message
+# Feedback on a message
 
 
 def feedback(
     call: Call,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id; with --conversation also its place.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="up (+1), down (-1), none (0) or what lies between.")],
-    kind: Annotated[str, typer.Option(help="thumb, used, edited or deleted.")] = "thumb",
-    conversation: Annotated[str | None, typer.Option(metavar="NAME", help="The conversation it is in.")] = None,
+    message: Annotated[
+        str, typer.Argument(metavar="MESSAGE", help="Id of the message; with --conversation also its number.")
+    ],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="up (1), down (-1), none (0), or a number from -1 to 1.")
+    ],
+    kind: Annotated[
+        str, typer.Option(help="Why: thumb (a rating), or the message was used, edited or deleted.")
+    ] = "thumb",
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Conversation that the message is in.")
+    ] = None,
 ) -> None:
-    """Say what you think of a message: its topic becomes more or less important.
+    """Rate a message: its topic becomes more or less important.
 
-    The newest word on a message counts; none takes it back.
+    The newest feedback on a message counts. The value none takes it back.
     """
-    number = _value(value)
+    number = _parse_value(value)
     with call.open(must_exist=True) as memory:
         try:
             memory.feedback(message, number, kind=kind, conversation=conversation)
         except NotFound:
-            at_place = None if conversation is None else find_place(memory, conversation, message)
-            if at_place is None:
+            message_id = None if conversation is None else find_message_id(memory, conversation, message)
+            if message_id is None:
                 raise
-            message = at_place
+            message = message_id
             memory.feedback(message, number, kind=kind, conversation=conversation)
     if call.json:
-        show_json({"message": message, "kind": kind, "value": number})
+        print_json({"message": message, "kind": kind, "value": number})
+    elif number:
+        print_note(f"Stored: {kind} {number:+g} for {to_line(message)}.")
     else:
-        note(f"Kept: {kind} {number:+g} for {line(message)}." if number else f"Taken back for {line(message)}.")
+        print_note(f"The feedback on {to_line(message)} is taken back.")
 
 
-def _value(text: str) -> float:
+def _parse_value(text: str) -> float:
     try:
-        return _VALUES[text] if text in _VALUES else float(text)
+        return _NAMED_VALUES[text] if text in _NAMED_VALUES else float(text)
     except ValueError:
         raise InvalidInput("invalid_feedback", "The value is up, down, none, or a number from -1 to 1.") from None
 
 
-def find_place(memory: Memories, conversation: str, place: str) -> str | None:
-    """The id of the message at a place in the log."""
-    if not place.isdecimal() or len(place) > LONGEST_PLACE:
+def find_message_id(memory: MemoryAccess, conversation: str, number: str) -> str | None:
+    """Return the id of the message with this number in the conversation; None if there is none."""
+    if not number.isdecimal() or len(number) > MAX_SEQ_DIGITS:
         return None
-    said = memory.history(conversation, before=int(place) + 1, limit=1)
-    return said[0].id if said and said[0].seq == int(place) else None
+    messages = memory.history(conversation, before=int(number) + 1, limit=1)
+    return messages[0].id if messages and messages[0].seq == int(number) else None

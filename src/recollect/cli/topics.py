@@ -1,4 +1,4 @@
-"""Topics: what a conversation speaks of and how it fades; topics that speak of something, and those that are alike."""
+"""`recollect topics`: lists the topics of a conversation with their priorities, searches topics, finds similar ones."""
 
 from __future__ import annotations
 
@@ -9,226 +9,251 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from recollect.cli.catch_up import LITTLE, SHORTLY, catch_up_shortly
+from recollect.cli.catch_up import MAX_QUICK_MESSAGES, QUICK_WORK_SECONDS, catch_up_new_messages
 from recollect.cli.display import (
-    bar,
-    console,
-    counted,
-    flat,
-    line,
-    note,
-    show,
-    show_json,
-    show_table,
+    make_console,
+    print_items,
+    print_json,
+    print_note,
+    print_table,
+    render_bar,
+    render_count,
     spinner,
+    to_line,
+    to_paragraph,
 )
-from recollect.cli.log import FOR_PEOPLE, find_conversation
-from recollect.cli.options import Call, Exit
+from recollect.cli.log import DEFAULT_ROWS, find_conversation
+from recollect.cli.options import Call, ExitCode
 from recollect.core import times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Conversation
-from recollect.core.topics import Related, Topic, TopicHit, decay_curve
+from recollect.core.topics import RelatedTopics, Topic, TopicHit, decay_curve
 from recollect.sync import Memory
 
-SHORT: Final = 8  # characters of an id that are shown on a terminal
-BAR: Final = 8  # columns of a priority,
-CURVE: Final = 10  # and of how it falls
-BESIDE: Final = 36  # columns that a title needs to stand in the row
-CLEAR: Final = timedelta(days=300)  # so far off a day is clear without its year
-_LEVELS: Final = "▁▂▃▄▅▆▇█"
-_NOW: Final = "┃"
-_STATES: Final = {"active": "bold green", "cold": "dim"}
+DEFAULT_SEARCH_HITS: Final = 5
+SHORT_ID_CHARS: Final = 8  # on a terminal; in a pipe ids are whole
+PRIORITY_COLUMNS: Final = 8
+CURVE_COLUMNS: Final = 10
+MIN_TITLE_COLUMNS: Final = 36  # with less room, titles are printed below their rows
+YEARLESS_DISTANCE: Final = timedelta(days=300)  # a day that is nearer is clear without its year
+_CURVE_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_NOW_MARK: Final = "┃"
+_STATE_STYLES: Final = {"active": "bold green", "cold": "dim"}
 
 
 def topics(
     call: Call,
     conversation: Annotated[
-        str | None, typer.Argument(metavar="CONVERSATION", help="Its name; only --search does without.")
+        str | None,
+        typer.Argument(metavar="CONVERSATION", help="Name of the conversation; may be left out with --search."),
     ] = None,
-    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Topics that speak of this, best first.")] = None,
-    related: Annotated[bool, typer.Option("--related", help="Pairs that may be one topic, to merge them.")] = False,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Find topics that are about this text, best first.")
+    ] = None,
+    related: Annotated[
+        bool, typer.Option("--related", help="Show pairs of topics so similar that you may want to merge them.")
+    ] = False,
     limit: Annotated[
-        int | None, typer.Option(help=f"At most so many; {FOR_PEOPLE} by default, with --json all; 5 found.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"Show at most N; by default {DEFAULT_ROWS}, with --json all, with --search {DEFAULT_SEARCH_HITS}.",
+        ),
     ] = None,
 ) -> None:
-    """List what a conversation speaks of: the active topic first, then by priority.
+    """List the topics of a conversation, the active one first.
 
-    A priority falls as long as nobody speaks of the topic. One that has faded is archived, never deleted. Days are
-    those of the conversation's zone.
+    The others follow by priority. A topic's priority falls while it is not mentioned. When there are too many topics,
+    those that have faded go cold: their messages move to the archive, and nothing is deleted. Days are in the
+    conversation's time zone.
     """
     if search is not None and related:
-        raise InvalidInput("invalid_output", "Say either --search or --related.")
+        raise InvalidInput("invalid_output", "Use either --search or --related.")
     if limit is not None and limit < 0:
-        raise InvalidInput("invalid_limit", "--limit is a whole number from 0 on.")
+        raise InvalidInput("invalid_limit", "--limit is a whole number, 0 or more.")
     with call.open(must_exist=True) as memory:
         if search is not None:
-            _show_found(memory, search, conversation, 5 if limit is None else limit, json=call.json)
+            _print_search_hits(
+                memory, search, conversation, DEFAULT_SEARCH_HITS if limit is None else limit, json=call.json
+            )
             return
         if conversation is None:
-            told = "Name a conversation (`recollect conversations` lists them), or look in all with --search."
-            raise InvalidInput("no_conversation", told)
-        about = find_conversation(memory, conversation)
-        found, failed = find_placed(memory, about)
+            advice = "Name a conversation (`recollect conversations` lists them), or search in all with --search."
+            raise InvalidInput("no_conversation", advice)
+        info = find_conversation(memory, conversation)
+        found, failed = load_topics(memory, info)
         if related:
-            _show_related(memory.related_topics(conversation)[:limit], json=call.json)
+            _print_related(memory.related_topics(conversation)[:limit], json=call.json)
         elif call.json:
-            show_json(found[:limit])
+            print_json(found[:limit])
         else:
-            show_topics(found, about, FOR_PEOPLE if limit is None else limit, memory.settings().max_topics)
-    waiting = about.messages - sum(one.messages for one in found)
+            print_topics(found, info, DEFAULT_ROWS if limit is None else limit, memory.settings().max_topics)
+    waiting = info.messages - sum(topic.messages for topic in found)
     if waiting > 0:
-        belong = "belongs" if waiting == 1 else "belong"
-        note(
-            f"note: {counted(waiting, 'message')} {belong} to no topic yet, until `recollect worker --once` is through."
-        )
+        messages = f"{render_count(waiting, 'message')} {'is' if waiting == 1 else 'are'}"
+        print_note(f"note: {messages} not in a topic yet. `recollect worker --once` assigns them.")
     for name, reason in failed.items():
-        note(f"warning: {name} failed [{reason}]; the next worker tries again.")
+        print_note(f"warning: {name} failed [{reason}]. The next worker tries again.")
     if failed and not found:
-        raise typer.Exit(Exit.DEGRADED)
+        raise typer.Exit(ExitCode.DEGRADED)
 
 
-def find_placed(memory: Memory, about: Conversation) -> tuple[list[Topic], dict[str, str]]:
-    """The topics with what was added a moment ago. What has piled up is left to a worker."""
-    found = memory.topics(about.name)
-    if not 0 < about.messages - sum(one.messages for one in found) <= LITTLE:
+def load_topics(memory: Memory, info: Conversation) -> tuple[list[Topic], dict[str, str]]:
+    """Return the topics, and what failed. First assign the messages that were added a moment ago to topics.
+
+    If more than MAX_QUICK_MESSAGES wait, they are left to a worker.
+    """
+    found = memory.topics(info.name)
+    if not 0 < info.messages - sum(topic.messages for topic in found) <= MAX_QUICK_MESSAGES:
         return found, {}
-    with spinner("Looking"):
-        done = memory.drain(timeout=SHORTLY, briefs=False)
-    return memory.topics(about.name), dict(done.failed)
+    with spinner("Assigning new messages"):
+        done = memory.drain(timeout=QUICK_WORK_SECONDS, briefs=False)
+    return memory.topics(info.name), dict(done.failed)
 
 
 # The list
 
 
-def show_topics(found: Sequence[Topic], about: Conversation, limit: int, most: int) -> None:
-    """A row for each, with its priority and how it falls."""
-    if not found:
-        note("No topics yet.")
+def print_topics(topics: Sequence[Topic], info: Conversation, limit: int, max_topics: int) -> None:
+    """Print a row for each topic, with its priority and how that falls. `max_topics` is the setting of this name."""
+    if not topics:
+        print_note("No topics yet.")
         return
-    zone, now = times.load_zone(about.zone), datetime.now(UTC)
-    note(f"{counted(len(found), 'topic')} of {counted(about.messages, 'message')}, at hand + archived.")
-    note(f"What has faded is archived when there are more than {counted(most, 'topic')}, never deleted.")
-    columns = ("state", "topic", "messages", "priority", "archives", "memory", "decay")
-    shown = found[:limit]
-    _show_rows(columns, [_row(one, zone, now) for one in shown], [_titled(one) for one in shown])
-    if len(found) > limit:
-        note(f"Further topics: --limit {len(found)}.")
+    zone, now = times.load_zone(info.zone), datetime.now(UTC)
+    counts = f"{render_count(len(topics), 'topic')} of {render_count(info.messages, 'message')}"
+    print_note(f"{counts} (the column shows: not archived + archived).")
+    rule = f"Above {render_count(max_topics, 'topic')}, those that have faded go cold"
+    print_note(f"{rule}: their messages are archived, never deleted.")
+    columns = ("state", "topic", "messages", "priority", "cold from", "memory", "decay")
+    shown = topics[:limit]
+    _print_rows(columns, [_render_row(topic, zone, now) for topic in shown], [_render_title(topic) for topic in shown])
+    if len(topics) > limit:
+        print_note(f"To see all topics add --limit {len(topics)}.")
 
 
-def _row(topic: Topic, zone: tzinfo, now: datetime) -> list[Text]:
+def _render_row(topic: Topic, zone: tzinfo, now: datetime) -> list[Text]:
     return [
-        Text(topic.state, _STATES.get(topic.state, "")),
-        Text(short(topic.id)),
+        Text(topic.state, _STATE_STYLES.get(topic.state, "")),
+        Text(shorten_id(topic.id)),
         Text(f"{topic.active_messages:,} + {topic.archived_messages:,}"),
-        Text.assemble(priority_bar(topic), f" {topic.priority:.2f}"),
-        Text(_leaves(topic, zone, now)),
-        Text(f"{topic.memory_type} {half_life(topic)}"),
-        sparkline(topic, now, CURVE),
+        Text.assemble(render_priority(topic), f" {topic.priority:.2f}"),
+        Text(_render_cold_day(topic, zone, now)),
+        Text(f"{topic.memory_type} {render_half_life(topic)}"),
+        render_curve(topic, now, CURVE_COLUMNS),
     ]
 
 
-def short(id: str) -> str:
-    """An id as it is shown: in a pipe whole."""
-    return id[:SHORT] if console().is_terminal else id
+def shorten_id(id: str) -> str:
+    """Return the first characters of an id; in a pipe the whole id."""
+    return id[:SHORT_ID_CHARS] if make_console().is_terminal else id
 
 
-def priority_bar(topic: Topic) -> Text:
-    """What is left of its importance."""
-    filled = bar(min(topic.priority, 1), 1, width=BAR)
-    whole = max(round(topic.importance * BAR), len(filled))
-    return Text.assemble((filled, "green"), ("·" * (whole - len(filled)), "dim"), " " * (BAR - whole))
+def render_priority(topic: Topic) -> Text:
+    """Return a bar as long as the topic's importance, filled as far as its priority."""
+    filled = render_bar(min(topic.priority, 1), 1, width=PRIORITY_COLUMNS)
+    length = max(round(topic.importance * PRIORITY_COLUMNS), len(filled))
+    return Text.assemble((filled, "green"), ("·" * (length - len(filled)), "dim"), " " * (PRIORITY_COLUMNS - length))
 
 
-def half_life(topic: Topic) -> str:
+def render_half_life(topic: Topic) -> str:
+    """Return the half-life of the priority in days, or in hours if it is less than a day."""
     days = topic.half_life_days
     return f"{days:g} d" if days >= 1 else f"{days * 24:.3g} h"
 
 
-def _leaves(topic: Topic, zone: tzinfo, now: datetime) -> str:
-    """When it goes into the archive, if nobody speaks of it."""
+def _render_cold_day(topic: Topic, zone: tzinfo, now: datetime) -> str:
+    """Return the day from which the topic may go cold, if it is not mentioned."""
     if topic.state == "cold":
-        return "at rest"
+        return "cold now"
     if topic.pinned:
         return "pinned"
-    return "any time" if topic.fades_at <= now and topic.state != "active" else day(topic.fades_at, zone, now)
+    return "any time" if topic.fades_at <= now and topic.state != "active" else render_day(topic.fades_at, zone, now)
 
 
-def day(moment: datetime, zone: tzinfo, now: datetime) -> str:
+def render_day(moment: datetime, zone: tzinfo, now: datetime) -> str:
+    """Return the local day: "24 Nov", or "2027-11-24" if it is far from now."""
     local = moment.astimezone(zone)
-    return f"{local.day} {local:%b}" if abs(moment - now) < CLEAR else f"{local:%Y-%m-%d}"
+    return f"{local.day} {local:%b}" if abs(moment - now) < YEARLESS_DISTANCE else f"{local:%Y-%m-%d}"
 
 
-def sparkline(topic: Topic, now: datetime, width: int) -> Text:
-    """How its priority falls from when it was last spoken of until after it has faded, with a mark where it is now."""
+def render_curve(topic: Topic, now: datetime, width: int) -> Text:
+    """Return the curve of the priority, from when the topic was last mentioned until after it has faded.
+
+    A mark shows where the priority is now.
+    """
     curve = decay_curve(topic, points=width)
     start, stop = curve[0][0], curve[-1][0]
-    place = max(0, min(width, round(width * ((now - start) / (stop - start)))))
-    drawn = "".join(_LEVELS[min(int(value * 8), 7)] for _, value in curve)
-    return Text.assemble((drawn[:place], "dim"), (_NOW, "bold"), (drawn[place:], "green"))
+    now_column = max(0, min(width, round(width * ((now - start) / (stop - start)))))
+    drawn = "".join(_CURVE_LEVELS[min(int(value * 8), 7)] for _, value in curve)
+    return Text.assemble((drawn[:now_column], "dim"), (_NOW_MARK, "bold"), (drawn[now_column:], "green"))
 
 
-def _titled(topic: Topic) -> Text:
-    tags = f"  · {', '.join(map(line, topic.tags))}" if topic.tags else ""
-    return Text.assemble(flat(topic.title), (tags, "cyan"))
+def _render_title(topic: Topic) -> Text:
+    tags = f"  · {', '.join(map(to_line, topic.tags))}" if topic.tags else ""
+    return Text.assemble(to_paragraph(topic.title), (tags, "cyan"))
 
 
-def _show_rows(columns: Sequence[str], rows: Sequence[Sequence[Text]], titles: Sequence[Text]) -> None:
-    """A table whose titles stand in their rows if there is room, else below them; the last columns go if there is
-    none."""
-    target = console()
-    widths = [max([len(name), *(row[at].cell_len for row in rows)]) for at, name in enumerate(columns)]
-    while sum(widths) + 2 * (len(widths) - 1) > target.width and len(widths) > 2:
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[Text]], titles: Sequence[Text]) -> None:
+    """Print a table with a title for each row: in the row if there is room, else below it.
+
+    On a narrow terminal the last columns are left out.
+    """
+    console = make_console()
+    widths = [max([len(name), *(row[index].cell_len for row in rows)]) for index, name in enumerate(columns)]
+    while sum(widths) + 2 * (len(widths) - 1) > console.width and len(widths) > 2:
         widths.pop()
     used = sum(widths) + 2 * len(widths)
-    beside = target.width - used >= BESIDE
-    indent = used if beside else widths[0] + 2
-    heading = _padded([*map(Text, columns)], widths).plain + ("title" if beside else "")
-    shown = [Text(heading.rstrip(), "bold")]
+    is_beside = console.width - used >= MIN_TITLE_COLUMNS
+    indent = used if is_beside else widths[0] + 2
+    heading = _pad_cells([*map(Text, columns)], widths).plain + ("title" if is_beside else "")
+    lines = [Text(heading.rstrip(), "bold")]
     for row, title in zip(rows, titles, strict=True):
-        wrapped = list(title.wrap(target, max(target.width - indent, 1))) if target.is_terminal else [title]
-        lead = _padded(row, widths)
-        shown += [lead + wrapped.pop(0)] if beside and wrapped else [lead]
-        shown += [Text(" " * indent) + one for one in wrapped]
-    show(*shown)
+        wrapped = list(title.wrap(console, max(console.width - indent, 1))) if console.is_terminal else [title]
+        cells = _pad_cells(row, widths)
+        lines += [cells + wrapped.pop(0)] if is_beside and wrapped else [cells]
+        lines += [Text(" " * indent) + part for part in wrapped]
+    print_items(*lines)
 
 
-def _padded(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+def _pad_cells(cells: Sequence[Text], widths: Sequence[int]) -> Text:
     row = Text()
     for cell, width in zip(cells, widths, strict=False):
         row = row + cell + Text(" " * (width - cell.cell_len + 2))
     return row
 
 
-# Found and related
+# Search and similar topics
 
 
-def _show_found(memory: Memory, text: str, conversation: str | None, limit: int, *, json: bool) -> None:
-    catch_up_shortly(memory)
+def _print_search_hits(memory: Memory, text: str, conversation: str | None, limit: int, *, json: bool) -> None:
+    catch_up_new_messages(memory)
     if conversation is not None:
         find_conversation(memory, conversation)
     hits: list[TopicHit] = memory.search_topics(text, conversation=conversation, limit=limit)
     if json:
-        show_json(hits)
+        print_json(hits)
     elif not hits:
-        note("No topic speaks of it.")
+        print_note("No topic is about this.")
     else:
         columns = ("score", "state", "topic", "conversation")
-        rows = [
-            (f"{hit.score:.3f}", hit.topic.state, short(hit.topic.id), line(hit.topic.conversation)) for hit in hits
-        ]
-        _show_rows(columns, [[*map(Text, row)] for row in rows], [_titled(hit.topic) for hit in hits])
+        rows = []
+        for hit in hits:
+            topic = hit.topic
+            cells = (f"{hit.score:.3f}", topic.state, shorten_id(topic.id), to_line(topic.conversation))
+            rows.append([*map(Text, cells)])
+        _print_rows(columns, rows, [_render_title(hit.topic) for hit in hits])
 
 
-def _show_related(pairs: Sequence[Related], *, json: bool) -> None:
+def _print_related(pairs: Sequence[RelatedTopics], *, json: bool) -> None:
     if json:
-        show_json(pairs)
+        print_json(pairs)
     elif not pairs:
-        note("No two topics are alike.")
+        print_note("No two topics are similar.")
     else:
         rows = []
-        for one in pairs:
-            rows.append((f"{one.similarity:.2f}", short(one.into.id), one.into.title))
-            rows.append(("", short(one.topic.id), one.topic.title))
-        show_table(("alike", "topic", "title"), rows)
-        best = pairs[0]
-        note(f"Merge two: `recollect topic {short(best.into.id)} --merge {short(best.topic.id)}`.")
+        for pair in pairs:
+            rows.append((f"{pair.similarity:.2f}", shorten_id(pair.into.id), pair.into.title))
+            rows.append(("", shorten_id(pair.topic.id), pair.topic.title))
+        print_table(("similarity", "topic", "title"), rows)
+        into, topic = pairs[0].into, pairs[0].topic
+        print_note(f"To merge the first pair: `recollect topic {shorten_id(into.id)} --merge {shorten_id(topic.id)}`.")

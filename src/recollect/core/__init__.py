@@ -1,4 +1,4 @@
-"""Decisions, and nothing else: pure functions over frozen dataclasses.
+"""Pure decisions: functions over frozen dataclasses.
 
-No clock, no randomness, no I/O lives here; time, ids and settings arrive as arguments.
+Nothing here reads a clock, a random number, a file or the network. Callers pass in times, ids, settings and bytes.
 """

@@ -1,4 +1,7 @@
-"""A model's answer as it comes in pieces: text and calls of tools, put together. Pieces may hold anything."""
+"""Assembles a model's streamed answer, text and tool calls, from its chunks.
+
+Chunks come from outside and may hold anything: fields of the wrong type are ignored.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from recollect.core.models import JsonObject
 
 
 @dataclass(slots=True)
-class Answer:
-    """What has come so far."""
+class StreamedAnswer:
+    """The part of an answer that has arrived so far. `calls` holds the tool calls by their index."""
 
     content: str = ""
     refusal: str = ""
@@ -22,52 +25,55 @@ class Answer:
 
     @property
     def tool_calls(self) -> list[JsonObject] | None:
-        return [self.calls[place] for place in sorted(self.calls)] or None
+        """Return the tool calls in the order of their indexes, or None if there are none."""
+        return [self.calls[index] for index in sorted(self.calls)] or None
 
     @property
     def is_empty(self) -> bool:
+        """Return whether there is no text, no refusal and no tool call yet."""
         return not (self.content or self.refusal or self.calls)
 
-    def take(self, chunk: object) -> str:
-        """Add a piece of a streamed answer. Returns the text that is new in it."""
+    def add_chunk(self, chunk: object) -> str:
+        """Add a chunk of a streamed answer and return the text that is new in it."""
         if not isinstance(chunk, Mapping):
             return ""
-        self._note(chunk)
-        new = ""
+        self._add_model_and_usage(chunk)
+        new_text = ""
         for choice in _mappings(chunk.get("choices")):
             if choice.get("index") in (0, None):
-                new += self._choice(choice, choice.get("delta"))
-        return new
+                new_text += self._add_choice(choice, choice.get("delta"))
+        return new_text
 
-    def take_whole(self, reply: object) -> None:
-        """An answer that came at once."""
+    def add_reply(self, reply: object) -> None:
+        """Add an answer that arrived whole, not in chunks."""
         if isinstance(reply, Mapping):
-            self._note(reply)
+            self._add_model_and_usage(reply)
             for choice in _mappings(reply.get("choices"))[:1]:
-                self._choice(choice, choice.get("message"))
+                self._add_choice(choice, choice.get("message"))
 
-    def _note(self, reply: Mapping[str, Any]) -> None:
+    def _add_model_and_usage(self, reply: Mapping[str, Any]) -> None:
         model, usage = reply.get("model"), reply.get("usage")
         self.model = model if isinstance(model, str) else self.model
         self.usage = dict(usage) if isinstance(usage, Mapping) else self.usage
 
-    def _choice(self, choice: Mapping[str, Any], said: object) -> str:
+    def _add_choice(self, choice: Mapping[str, Any], message: object) -> str:
+        """Add a choice with its `message` or `delta`, and return the text that is new in it."""
         reason = choice.get("finish_reason")
         self.finish_reason = reason if isinstance(reason, str) else self.finish_reason
-        if not isinstance(said, Mapping):
+        if not isinstance(message, Mapping):
             return ""
-        content, refusal = said.get("content"), said.get("refusal")
-        new = content if isinstance(content, str) else ""
-        self.content += new
+        content, refusal = message.get("content"), message.get("refusal")
+        new_text = content if isinstance(content, str) else ""
+        self.content += new_text
         self.refusal += refusal if isinstance(refusal, str) else ""
-        for place, call in enumerate(_mappings(said.get("tool_calls"))):
-            self._call(call, place)
-        return new
+        for position, call in enumerate(_mappings(message.get("tool_calls"))):
+            self._add_call(call, position)
+        return new_text
 
-    def _call(self, piece: Mapping[str, Any], place: int) -> None:
-        """Names and ids come once, arguments in pieces."""
+    def _add_call(self, piece: Mapping[str, Any], position: int) -> None:
+        """Add a piece of a tool call. Providers send names and ids once, and arguments in pieces."""
         index = piece.get("index")
-        call = self.calls.setdefault(index if isinstance(index, int) else place, {})
+        call = self.calls.setdefault(index if isinstance(index, int) else position, {})
         for name, value in piece.items():
             if name == "index" or value is None:
                 continue
@@ -80,4 +86,4 @@ class Answer:
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

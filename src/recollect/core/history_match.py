@@ -1,9 +1,10 @@
-"""A client's own list of messages against the log: which of them are stored already, told by what they say.
+"""Matches the message list of a chat API's client against the log: which messages are stored already, which are new.
 
-Clients of chat APIs send their whole history, or its newest part, with every request, and no ids. What they send is
-read as a way through the log: each message must follow the one before it there. A client that went back and asked
-otherwise leaves the way: what follows is new, and its first message notes where it branched off (`follows` in its
-metadata), so that the same list finds its way again the next time.
+Clients send their whole history, or its newest part, with every request and without ids. So messages are compared by
+role, text and tool calls. A list matches as far as it is a path through the log: each message must follow the one
+before it there. A client may go back, change a question and go on from there. Its list then leaves the path, and the
+first new message names the message that it follows (`follows` in its metadata). That link lets the same list match
+again at the next request.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from recollect.core.drafts import to_json
-from recollect.core.models import JsonObject, Message
-from recollect.core.text import storable
+from recollect.core.json_text import to_json
+from recollect.core.message import Message
+from recollect.core.models import JsonObject
+from recollect.core.text import replace_unstorable
 
-FOLLOWS: Final = "follows"  # metadata: the id of the message that this one answers or comes after
+FOLLOWS_KEY: Final = "follows"  # metadata key: the id of the message that this one answers or comes after
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A message as a client sends it, in our words."""
+class ClientMessage:
+    """A message that a client sent, in the fields of our log."""
 
     role: str
     content: str
@@ -33,30 +35,32 @@ class Said:
 
     @property
     def key(self) -> str:
+        """Return a text that is equal for equal messages, stored or sent."""
         return _key(self.role, self.content, self.tool_calls, self.tool_call_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """`known` are stored messages, the client's first ones; the others are to be stored behind the last of them."""
+class HistoryMatch:
+    """The stored messages that a client's list begins with. The rest of the list is to be stored after them."""
 
-    known: tuple[Message, ...]
-    follows: str | None  # what the first new message comes after, if that is not the newest message
+    matched: tuple[Message, ...]
+    follows_id: str | None  # the message that the first new one follows, if that is not the newest in the log
 
 
-def said(message: Mapping[str, Any]) -> Said:
-    """Texts of parts are joined; a part that is no text leaves a mark of what it was."""
+def to_client_message(message: Mapping[str, Any]) -> ClientMessage:
+    """Read a message in the form of OpenAI's API. The old role `function` becomes `tool`."""
     content, calls = message.get("content"), message.get("tool_calls")
-    return Said(
+    return ClientMessage(
         role="tool" if message.get("role") == "function" else str(message.get("role")),
-        content=text_of(content),
+        content=read_content(content),
         name=message.get("name") if isinstance(message.get("name"), str) else None,
         tool_calls=tuple(calls) if calls else None,
         tool_call_id=message.get("tool_call_id"),
     )
 
 
-def text_of(content: object) -> str:
+def read_content(content: object) -> str:
+    """Return the text of a message's content. Parts are joined by line breaks; a part without text leaves "[type]"."""
     if isinstance(content, str):
         return content
     pieces = []
@@ -67,52 +71,65 @@ def text_of(content: object) -> str:
     return "\n".join(pieces)
 
 
-def align(stored: Sequence[Message], given: Sequence[Said]) -> Merged:
-    """How far the client's list is a way through the stored messages, which are the newest of a conversation.
+def match_history(stored: Sequence[Message], sent: Sequence[ClientMessage]) -> HistoryMatch:
+    """Match a client's message list against stored messages. Return the stored prefix and what the rest follows.
 
-    One message alone, without any history, is new, unless it is the newest one and nobody has answered it: said twice
-    is said twice.
+    `stored` are the newest messages of a conversation, in order. A list of one message has no history to compare, so it
+    is new, unless it repeats the newest stored message and that is a user message without an answer.
     """
-    if not stored or not given:
-        return Merged((), None)
-    newest, keys = stored[-1], [one.key for one in given]
-    if len(given) == 1:
-        repeated = newest.role == given[0].role == "user" and _stored_key(newest) == keys[0]
-        return Merged((newest,), None) if repeated else Merged((), None)
-    after: dict[tuple[str | None, str], Message] = {}  # of equal messages after the same one the newest is meant
-    begins: list[Message] = []
-    before: str | None = None
-    for message in stored:
-        follows, key = (message.metadata or {}).get(FOLLOWS), _stored_key(message)
-        after[follows if isinstance(follows, str) else before, key] = message
-        before = message.id
-        if key == keys[0]:
-            begins.append(message)
+    if not stored or not sent:
+        return HistoryMatch((), None)
+    newest, keys = stored[-1], [message.key for message in sent]
+    if len(sent) == 1:
+        repeated = newest.role == sent[0].role == "user" and _stored_key(newest) == keys[0]
+        return HistoryMatch((newest,), None) if repeated else HistoryMatch((), None)
+    followers, starts = _index_by_predecessor(stored, keys[0])
     best: list[Message] = []
-    for message in reversed(begins):
-        way = _way(message, after, keys)
-        if len(way) > max(1, len(best)) or (message.seq == 1 and not best):
-            best = way
+    for start in reversed(starts):
+        path = _follow(start, followers, keys)
+        # A path of one message is too weak a match, unless it begins the conversation.
+        if len(path) > max(1, len(best)) or (start.seq == 1 and not best):
+            best = path
         if len(best) == len(keys):
             break
-    follows = best[-1].id if best and best[-1].id != newest.id else None
-    return Merged(tuple(best), follows)
+    follows_id = best[-1].id if best and best[-1].id != newest.id else None
+    return HistoryMatch(tuple(best), follows_id)
 
 
-def _way(first: Message, after: Mapping[tuple[str | None, str], Message], keys: Sequence[str]) -> list[Message]:
-    """From a message on, as far as the client's list goes with it."""
-    way = [first]
+_Followers = Mapping[tuple[str | None, str], Message]  # by the id of the message before, and by the own key
+
+
+def _index_by_predecessor(stored: Sequence[Message], first_key: str) -> tuple[_Followers, list[Message]]:
+    """Return the stored messages by what they follow, and those that may be the first of the client's list.
+
+    Of equal messages that follow the same one, the newest counts.
+    """
+    followers: dict[tuple[str | None, str], Message] = {}
+    starts: list[Message] = []
+    previous_id: str | None = None
+    for message in stored:
+        follows, key = (message.metadata or {}).get(FOLLOWS_KEY), _stored_key(message)
+        followers[follows if isinstance(follows, str) else previous_id, key] = message
+        previous_id = message.id
+        if key == first_key:
+            starts.append(message)
+    return followers, starts
+
+
+def _follow(start: Message, followers: _Followers, keys: Sequence[str]) -> list[Message]:
+    """Return the longest path of stored messages from `start` on that has the client's keys."""
+    path = [start]
     for key in keys[1:]:
-        following = after.get((way[-1].id, key))
+        following = followers.get((path[-1].id, key))
         if following is None:
             break
-        way.append(following)
-    return way
+        path.append(following)
+    return path
 
 
-def new_id(before: str | None, message: Said) -> str:
-    """Made of what is said and what it follows: two requests at once with the same history store it once."""
-    return "c-" + hashlib.sha256(f"{before or ''}\n{message.key}".encode()).hexdigest()[:40]
+def derive_message_id(previous_id: str | None, message: ClientMessage) -> str:
+    """Return an id made of a message and the one it follows, so that two equal requests at once store it once."""
+    return "c-" + hashlib.sha256(f"{previous_id or ''}\n{message.key}".encode()).hexdigest()[:40]
 
 
 def _stored_key(message: Message) -> str:
@@ -120,17 +137,21 @@ def _stored_key(message: Message) -> str:
 
 
 def _key(role: str, content: str, calls: Sequence[JsonObject] | None, call_id: str | None) -> str:
-    """The same for what is stored and for what a client sends again, which may have characters that are not stored."""
-    return storable(to_json([role, storable(content)[0].strip(), [_call(call) for call in calls or ()], call_id]))[0]
+    """Return the key under which a stored message and its repetition by a client are equal.
+
+    Unstorable characters are replaced, as they were when the message was stored.
+    """
+    parts = [role, replace_unstorable(content)[0].strip(), [_call_key(call) for call in calls or ()], call_id]
+    return replace_unstorable(to_json(parts))[0]
 
 
-def _call(call: JsonObject) -> list[Any]:
-    """What makes a call the same one, however its arguments are written."""
+def _call_key(call: JsonObject) -> list[Any]:
+    """Return a tool call's id, name and arguments. Clients may write the same arguments as different JSON text."""
     function = call.get("function")
     function = function if isinstance(function, Mapping) else {}
-    given = function.get("arguments")
+    raw = function.get("arguments")
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(raw) if isinstance(raw, str) else raw
     except (ValueError, RecursionError):
-        arguments = given
+        arguments = raw
     return [call.get("id"), function.get("name"), json.dumps(arguments, sort_keys=True, default=str)]

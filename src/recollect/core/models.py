@@ -1,4 +1,4 @@
-"""The records that cross module borders: what a message, a conversation, a receipt is."""
+"""The records that cross module borders, except those of messages (`message`), topics and briefs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-
-ROLES: Final = ("user", "assistant", "system", "tool")
-SOURCES: Final = ("typed", "assistant", "imported", "tool")
-BUILT_IN: Final = "recollect"  # the model variant of the built-in assistant, whose answers only quote memory
 
 JsonObject = dict[str, Any]
 
@@ -29,17 +25,21 @@ def plain(value: object) -> Any:
 
 
 class Record:
-    """Gives frozen dataclasses their `to_dict()`."""
+    """A base class that gives frozen dataclasses their `to_dict()`."""
 
     __slots__ = ()
 
     def to_dict(self) -> JsonObject:
+        """Return the fields as JSON-ready values."""
         return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Principal(Record):
-    """Who asks. Every store call takes one; it is never read from metadata or message text."""
+    """The person who asks, and what they belong to. Every call of the store takes one.
+
+    It is never read from metadata or from the text of messages.
+    """
 
     person: str = "local"
     department: str | None = None
@@ -47,69 +47,15 @@ class Principal(Record):
     clearances: tuple[str, ...] = ()
 
 
-OPERATOR: Final = Principal("")  # whose settings hold for everybody who has not chosen otherwise
-
-
-@dataclass(frozen=True, slots=True)
-class Draft(Record):
-    """A checked message that is not stored yet: no `seq`, and `at` may still lack a zone."""
-
-    id: str
-    role: str
-    content: str
-    at: datetime
-    source: str
-    id_is_new: bool = False  # made here, so no stored message can have it
-    name: str | None = None
-    model_variant: str | None = None
-    tool_calls: tuple[JsonObject, ...] | None = None
-    tool_call_id: str | None = None
-    metadata: JsonObject | None = None
-    importance: float | None = None
-    replaced: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Message(Record):
-    """One message of the log. `seq` counts from 1 within its conversation and is the only order.
-
-    `replaced` says how many characters no database can hold (NUL, lone surrogates) were replaced by U+FFFD. A message
-    that is `damaged` has lost its text to a fault of the disk; `recollect doctor` says more.
-    """
-
-    id: str
-    conversation: str
-    seq: int
-    role: str
-    content: str
-    at: datetime
-    source: str
-    name: str | None = None
-    model_variant: str | None = None
-    tool_calls: tuple[JsonObject, ...] | None = None
-    tool_call_id: str | None = None
-    metadata: JsonObject | None = None
-    importance: float | None = None
-    replaced: int = 0
-    damaged: bool = False
-
-    @property
-    def only_quotes(self) -> bool:
-        """Kept and shown like all others, but no new memory."""
-        return self.model_variant == BUILT_IN
-
-
-@dataclass(frozen=True, slots=True)
-class Appended(Record):
-    """A message as it is stored, and whether this call stored it."""
-
-    message: Message
-    created: bool
+OPERATOR: Final = Principal("")  # its settings hold for every person who has not set their own
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation(Record):
-    """What `conversations()` shows. A title nobody gave is the start of the first user message."""
+    """A conversation as `conversations()` lists it.
+
+    Until it is given a title, `title` is the start of the first user message.
+    """
 
     name: str
     title: str
@@ -123,7 +69,7 @@ class Conversation(Record):
 
 @dataclass(frozen=True, slots=True)
 class About(Record):
-    """What a conversation is called when it is created."""
+    """Title, tags and time zone of a conversation that is created."""
 
     title: str | None = None
     tags: tuple[str, ...] = ()
@@ -132,11 +78,12 @@ class About(Record):
 
 @dataclass(frozen=True, slots=True)
 class Receipt(Record):
-    """What an erase removed, and what may still hold it.
+    """A record of an erase: what it removed, and where copies may still be.
 
-    `counts` are rows per table. `files` were read byte by byte after the erase; `remaining` counts the pieces of
-    erased text found in them (none, unless `pending`). While `pending`, the rows are gone but another process
-    keeps old pages alive; the worker finishes. `kept_elsewhere` names copies outside the database's reach.
+    `counts` are rows per table. `files` were read byte by byte after the erase. `remaining` counts the pieces of erased
+    text found in them; it is 0 unless the erase is `pending`. Then the rows are gone, but another process keeps old
+    pages of the file alive, and the worker finishes later. `kept_elsewhere` names copies that the database cannot
+    reach.
     """
 
     id: str
@@ -151,7 +98,11 @@ class Receipt(Record):
 
 @dataclass(frozen=True, slots=True)
 class Done(Record):
-    """What derived work was done: `counts` per chore, and what is still missing and why."""
+    """The outcome of derived work.
+
+    `counts` says how much each step did, `failed` gives the error code of each step that failed. `complete` says
+    whether nothing is left to do.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -198,9 +149,9 @@ class Neighbour(Record):
 
 @dataclass(frozen=True, slots=True)
 class Hit(Record):
-    """Something recalled. `text` is the best passage of the message; the parts in `why` add up to `score`.
+    """A result of recall. `text` is the best passage of the message; the parts in `why` add up to `score`.
 
-    What comes from the profile belongs to no conversation: its name is empty there.
+    A hit from the profile belongs to no conversation: `conversation` is empty.
     """
 
     message_id: str | None
@@ -218,7 +169,7 @@ class Hit(Record):
 
 @dataclass(frozen=True, slots=True)
 class Recalled(Record):
-    """Hits, best first; how they were found; and names of what failed meanwhile."""
+    """The hits of a recall, best first. `degraded` names the parts that failed meanwhile."""
 
     hits: tuple[Hit, ...]
     metrics: JsonObject
@@ -230,13 +181,16 @@ class Recalled(Record):
     def __len__(self) -> int:
         return len(self.hits)
 
-    def __getitem__(self, place: int) -> Hit:
-        return self.hits[place]
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
 
 
 @dataclass(frozen=True, slots=True)
 class Context(Record):
-    """A prompt for a question: `messages` for any OpenAI-style API, the same as one `text`, and the reasons."""
+    """A prompt for a question: `messages` for any OpenAI-style API, the same as one `text`.
+
+    `explain` gives the reasons: every part with its tokens and sources. `degraded` names the parts that failed.
+    """
 
     messages: tuple[JsonObject, ...]
     text: str
@@ -247,7 +201,7 @@ class Context(Record):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry(Record):
-    """Who did what with a person's memory: names and counts, never content. Entries are ordered by their `id`."""
+    """An act on a person's memory, and the actor. `details` has names and counts, never content. Ids rise with time."""
 
     id: int
     at: datetime

@@ -1,6 +1,6 @@
-"""What a person chose to tell of themselves: the record, what may stand in it, and how it is told.
+"""The profile, which holds what people chose to tell about themselves: its fields, their checks, and their rendering.
 
-Whether it may be used is not decided here; see `engine/profile.py`.
+Consent is not decided here: `memory/profile.py` asks for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject, Record
-from recollect.core.text import storable
+from recollect.core.text import replace_unstorable
 
 GROUPS: Final = {
     "preferences": ("coding_style", "languages", "frameworks"),
@@ -23,24 +23,24 @@ GROUPS: Final = {
 LISTS: Final = frozenset(("languages", "frameworks"))
 NOTES: Final = "notes"
 FIELDS: Final = (*(name for group in GROUPS.values() for name in group), NOTES)
-FIELD_LIMIT: Final = 500  # characters of a field, or of one item of a list
-LIST_LIMIT: Final = 50  # items
-NOTES_LIMIT: Final = 8 * 1024  # bytes of UTF-8
-TOLD_AT_ONCE: Final = 200  # characters of notes that are told as one line, unless one sentence is longer,
-LONGEST: Final = 400  # and how long it may be
-_END: Final = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
+MAX_FIELD_CHARACTERS: Final = 500  # of a field, or of one item of a list
+MAX_LIST_ITEMS: Final = 50
+MAX_NOTES_BYTES: Final = 8 * 1024  # of UTF-8
+LINE_CHARACTERS: Final = 200  # sentences of notes are joined to lines below this length; one sentence may be longer
+MAX_LINE_CHARACTERS: Final = 400
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
 
 
-def _nothing(group: str) -> JsonObject:
+def _empty_group(group: str) -> JsonObject:
     return {name: [] if name in LISTS else None for name in GROUPS[group]}
 
 
 @dataclass(frozen=True, slots=True)
 class Profile(Record):
-    """What a person told of themselves. Without consent it is empty, whatever is `stored`."""
+    """A person's profile. Without consent its fields are empty; `stored` says whether the store holds any."""
 
-    preferences: JsonObject = field(default_factory=lambda: _nothing("preferences"))
-    context: JsonObject = field(default_factory=lambda: _nothing("context"))
+    preferences: JsonObject = field(default_factory=lambda: _empty_group("preferences"))
+    context: JsonObject = field(default_factory=lambda: _empty_group("context"))
     notes: str = ""
     updated_at: datetime | None = None
     consent: bool = False
@@ -48,99 +48,107 @@ class Profile(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A piece of a profile as a prompt tells it, and the field it comes from."""
+class ProfileLine:
+    """One line of a rendered profile, and the field it comes from."""
 
     field: str
     text: str
 
 
-def changes(fields: object) -> JsonObject:
-    """Checked fields by their names, of a mapping like a profile that need not be whole. None or "" empties a field."""
+def check_changes(fields: object) -> JsonObject:
+    """Return the checked fields of a nested mapping, by their names. Fields may be missing; None or "" empties one.
+
+    Raise InvalidInput for an unknown field, a wrong type or a value that is too long.
+    """
     if not isinstance(fields, Mapping):
         raise _invalid("A profile is a mapping with preferences, context and notes.")
-    found: JsonObject = {}
+    checked: JsonObject = {}
     for name, value in fields.items():
         if name == NOTES:
-            found[NOTES] = _notes(value)
+            checked[NOTES] = _check_notes(value)
         elif name in GROUPS:
-            found |= _group(name, value)
+            checked |= _check_group(name, value)
         else:
             raise _unknown(name)
-    return found
+    return checked
 
 
-def _group(group: str, fields: object) -> JsonObject:
+def _check_group(group: str, fields: object) -> JsonObject:
     if not isinstance(fields, Mapping):
         raise _invalid(f"`{group}` is a mapping with {', '.join(GROUPS[group])}.")
     for name in fields:
         if name not in GROUPS[group]:
             raise _unknown(name)
-    return {name: _list(name, value) if name in LISTS else _text(name, value) for name, value in fields.items()}
+    return {
+        name: _check_list(name, value) if name in LISTS else _check_text(name, value) for name, value in fields.items()
+    }
 
 
-def _text(name: str, value: object) -> str | None:
+def _check_text(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
         raise _invalid(f"`{name}` is text.")
-    if len(value) > FIELD_LIMIT:
-        raise _too_large(f"`{name}` may have at most {FIELD_LIMIT} characters.")
-    return storable(value)[0].strip() or None
+    if len(value) > MAX_FIELD_CHARACTERS:
+        raise _too_large(f"`{name}` may have at most {MAX_FIELD_CHARACTERS} characters.")
+    return replace_unstorable(value)[0].strip() or None
 
 
-def _list(name: str, value: object) -> list[str]:
+def _check_list(name: str, value: object) -> list[str]:
     if value is None:
         return []
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise _invalid(f"`{name}` is a list of texts.")
-    if len(value) > LIST_LIMIT:
-        raise _too_large(f"`{name}` may have at most {LIST_LIMIT} items.")
-    items = [_text(name, item) for item in value]
+    if len(value) > MAX_LIST_ITEMS:
+        raise _too_large(f"`{name}` may have at most {MAX_LIST_ITEMS} items.")
+    items = [_check_text(name, item) for item in value]
     return list(dict.fromkeys(item for item in items if item is not None))
 
 
-def _notes(value: object) -> str:
+def _check_notes(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
         raise _invalid("`notes` is text.")
-    clean = storable(value)[0].strip()
-    if len(clean.encode()) > NOTES_LIMIT:
-        raise _too_large(f"`notes` may have at most {NOTES_LIMIT} bytes of text.")
+    clean = replace_unstorable(value)[0].strip()
+    if len(clean.encode()) > MAX_NOTES_BYTES:
+        raise _too_large(f"`notes` may have at most {MAX_NOTES_BYTES} bytes of text.")
     return clean
 
 
-def _invalid(told: str) -> InvalidInput:
-    return InvalidInput("invalid_profile", told)
+def _invalid(message: str) -> InvalidInput:
+    return InvalidInput("invalid_profile", message)
 
 
-def _too_large(told: str) -> InvalidInput:
-    return InvalidInput("profile_too_large", told)
+def _too_large(message: str) -> InvalidInput:
+    return InvalidInput("profile_too_large", message)
 
 
 def _unknown(name: object) -> InvalidInput:
     return InvalidInput("unknown_field", f"A profile has no field {str(name)[:60]!r}.")
 
 
-# How it is stored: only what is filled in, by the names of the fields.
+# Storage: a flat mapping of the fields that are filled in.
 
 
-def merged(stored: JsonObject, changed: JsonObject) -> JsonObject:
-    """What is stored after a change: fields that are not named stay as they are, empty ones go."""
+def merge_changes(stored: JsonObject, changed: JsonObject) -> JsonObject:
+    """Return the stored fields after a change. Fields that it does not name stay; emptied fields are removed."""
     after = stored | changed
     return {name: after[name] for name in FIELDS if after.get(name)}
 
 
 def from_stored(body: Mapping[str, Any], *, updated_at: datetime) -> Profile:
-    """The profile of somebody who consents."""
-    groups = {group: _nothing(group) | {n: body[n] for n in names if n in body} for group, names in GROUPS.items()}
+    """Return the profile of a person who consents, from its stored fields."""
+    groups = {
+        group: _empty_group(group) | {name: body[name] for name in names if name in body}
+        for group, names in GROUPS.items()
+    }
     notes = body.get(NOTES, "")
     return Profile(groups["preferences"], groups["context"], notes, updated_at, consent=True, stored=True)
 
 
 def to_nested(fields: Mapping[str, Any]) -> JsonObject:
-    """Fields by their names, as the mapping that `changes` reads."""
+    """Return a flat mapping of fields in the nested form that `check_changes` takes."""
     nested: JsonObject = {}
     for name, value in fields.items():
         group = next((group for group, names in GROUPS.items() if name in names), None)
@@ -151,36 +159,37 @@ def to_nested(fields: Mapping[str, Any]) -> JsonObject:
     return nested
 
 
-# How it is told.
+# Rendering.
 
 
-def lines(profile: Profile) -> list[Line]:
-    """A profile as short lines: "Coding style: functional". Long notes are several."""
+def render_lines(profile: Profile) -> list[ProfileLine]:
+    """Return a profile as short lines such as "Coding style: functional". Long notes take several lines."""
     fields = profile.preferences | profile.context
-    found = []
+    lines = []
     for name in FIELDS[:-1]:
         value = fields[name]
         if value:
-            told = ", ".join(value) if name in LISTS else value
-            found.append(Line(name, f"{label(name)}: {' '.join(told.split())}"))
-    return found + [Line(NOTES, f"{label(NOTES)}: {told}") for told in _pieces(profile.notes)]
+            text = ", ".join(value) if name in LISTS else value
+            lines.append(ProfileLine(name, f"{field_label(name)}: {' '.join(text.split())}"))
+    return lines + [ProfileLine(NOTES, f"{field_label(NOTES)}: {piece}") for piece in _split_notes(profile.notes)]
 
 
-def label(name: str) -> str:
+def field_label(name: str) -> str:
+    """Return a field's name as people read it: "Coding style"."""
     return name.replace("_", " ").capitalize()
 
 
-def _pieces(notes: str) -> Iterator[str]:
-    """The notes line by line; of a long line so many sentences together as are read at a glance."""
-    for written in notes.splitlines():
-        held = ""
-        for sentence in _END.split(" ".join(written.split())):
-            if held and len(held) + len(sentence) >= TOLD_AT_ONCE:
-                yield held
-                held = ""
-            held = f"{held} {sentence}".strip()
-            if len(held) > LONGEST:  # no end of a sentence for long: cut where a word ends
-                *whole, held = textwrap.wrap(held, LONGEST)
-                yield from whole
-        if held:
-            yield held
+def _split_notes(notes: str) -> Iterator[str]:
+    """Split notes at line breaks, and longer lines between sentences. A sentence too long for one line is wrapped."""
+    for note_line in notes.splitlines():
+        piece = ""
+        for sentence in _SENTENCE_END.split(" ".join(note_line.split())):
+            if piece and len(piece) + len(sentence) >= LINE_CHARACTERS:
+                yield piece
+                piece = ""
+            piece = f"{piece} {sentence}".strip()
+            if len(piece) > MAX_LINE_CHARACTERS:
+                *full_lines, piece = textwrap.wrap(piece, MAX_LINE_CHARACTERS)
+                yield from full_lines
+        if piece:
+            yield piece

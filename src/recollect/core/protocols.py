@@ -1,4 +1,7 @@
-"""What is plugged in from outside. Objects are passed in; there are no registries or factories."""
+"""The interfaces that callers implement: clock, tokenizer, embedder, model.
+
+Objects are passed in; there are no registries and no factories.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from typing import Any, Protocol
 
 
 class Clock(Protocol):
+    """Gives the current time."""
+
     def now(self) -> datetime:
-        """The current moment, with a zone."""
+        """Return the current moment, with a zone."""
         ...
 
 
@@ -19,22 +24,24 @@ class Tokenizer(Protocol):
     name: str
     exact: bool
 
-    def count(self, text: str) -> int: ...
+    def count(self, text: str) -> int:
+        """Return the number of tokens in a text."""
+        ...
 
 
 class PromptTokenizer(Tokenizer, Protocol):
-    """Counts what a prompt is made of: messages, and texts that share most of their lines."""
+    """Counts the tokens of a prompt's parts. Texts that share most of their lines are counted cheaply, line by line."""
 
     def count_message(self, message: Mapping[str, Any]) -> int:
-        """The tokens of a message as an API takes it."""
+        """Return the tokens of a message in the form that an API takes."""
         ...
 
     def count_line(self, line: str) -> int:
-        """The tokens of a line with its end."""
+        """Return the tokens of a line with its line break."""
         ...
 
     def count_lines(self, lines: Sequence[str]) -> int:
-        """The tokens of the lines as one text."""
+        """Return the tokens of the lines joined to one text."""
         ...
 
 
@@ -44,7 +51,9 @@ class Embedder(Protocol):
     name: str
     dimensions: int
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector for each text, in their order."""
+        ...
 
 
 class Model(Protocol):
@@ -59,5 +68,5 @@ class Model(Protocol):
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> str:
-        """The answer's text. With `schema`, the provider is asked for JSON of that shape."""
+        """Return the text of the answer. With `schema`, the provider is asked for JSON of that shape."""
         ...

@@ -1,7 +1,7 @@
-"""Scopes: what is asked of, erased, exported or rebuilt. One type, so that every operation names its target alike.
+"""Scopes: the targets of recall, erase, export and rebuild. One type, so that every operation names its target alike.
 
-A scope says which rows of a person; whose rows they are says the principal, who is passed beside it. Each operation
-has a table from kinds of scopes to what it does with them. `SUPPORTED` says which kinds each table must have;
+A scope says which rows of a person are meant. The principal, who is passed beside it, says which person. Each operation
+has a table from kinds of scopes to what it does with them. `SUPPORTED` says which kinds each table must have.
 `tests/arch` compares the two, so a new kind of scope fails there until every operation has an answer to it.
 """
 
@@ -14,19 +14,19 @@ from typing import ClassVar, Final
 from recollect.core import times
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
-from recollect.core.text import identity
+from recollect.core.text import check_identity
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Something of a person that an operation works on. Use one of the kinds below."""
+    """The part of a person's memory that an operation works on. Use one of the kinds below."""
 
     kind: ClassVar[str] = ""
 
     def to_dict(self) -> JsonObject:
-        """Return what a receipt says of the scope: its own fields, those that are given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: str(value) for name, value in given.items() if value is not None}
+        """Return the fields that are set, as text: a receipt names its scope by them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class TopicScope(Scope):
 
 @dataclass(frozen=True, slots=True)
 class ProfileScope(Scope):
-    """What the person told about themselves."""
+    """The profile: the information that people gave about themselves."""
 
     kind: ClassVar[str] = "profile"
     profile: str
@@ -94,7 +94,7 @@ SUPPORTED: Final[dict[str, frozenset[type[Scope]]]] = {
     "erase": frozenset({PersonScope, ConversationScope, MessageScope, DayScope, TopicScope, ProfileScope}),
     "export": frozenset({PersonScope}),
     "rebuild": frozenset({PersonScope, ConversationScope, StoreScope}),
-    "forget": frozenset(KINDS),  # whatever is kept in memory of it
+    "forget": frozenset(KINDS),  # caches
 }
 _NOTHING_NAMED: Final = "Name one thing to erase: a conversation, person, day, topic or message."
 
@@ -108,13 +108,14 @@ def erase_scope(
     topic: str | None = None,
     message: str | None = None,
 ) -> Scope:
-    """Return the one thing that a caller wants erased. `own` is the person who asks.
+    """Return the scope of an erase. `own` is the person who asks.
 
-    Naming nothing would mean everything, so it is refused. `conversation` may narrow a day or a message.
+    Exactly one of the others must be named; only a day or a message may have a conversation beside it. Naming nothing
+    would mean everything, so it is refused.
     """
     for name, value in (("conversation", conversation), ("person", person), ("topic", topic), ("id", message)):
         if value is not None:
-            identity(value, name)
+            check_identity(value, name)
     named = sum(value is not None for value in (person, topic, day, message))
     stands_alone = person is not None or topic is not None
     if named > 1 or (stands_alone and conversation is not None):

@@ -1,4 +1,7 @@
-"""Moments and days: reading times in a zone, and the microseconds that both databases store."""
+"""Reads moments, days and zones, and converts moments to the microseconds that both databases store.
+
+Messages lie from `EARLIEST` up to, not including, `LATEST`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from recollect.core.errors import InvalidInput
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_UNITS: Final = (
+_UNIT_SECONDS: Final = (
     ("year", 31_557_600),
     ("month", 2_629_800),
     ("week", 604_800),
@@ -22,13 +25,16 @@ MONTH_NAMES: Final = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-MONTHS: Final = tuple(name[:3] for name in MONTH_NAMES)
+SHORT_MONTH_NAMES: Final = tuple(name[:3] for name in MONTH_NAMES)
 EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 def parse_moment(value: object, name: str = "at") -> datetime:
-    """A datetime or ISO-8601 text; without an offset it stays naive until the conversation's zone is known."""
+    """Return a datetime from a datetime or ISO-8601 text. `name` is the argument that error messages name.
+
+    A time without an offset stays naive: it is read later, in the zone of its conversation.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -41,8 +47,8 @@ def parse_moment(value: object, name: str = "at") -> datetime:
     return value
 
 
-def in_zone(moment: datetime, zone: str) -> datetime:
-    """The moment in UTC; a naive one is read in `zone`."""
+def to_utc(moment: datetime, zone: str) -> datetime:
+    """Return the moment in UTC. A naive moment is read in `zone`."""
     if moment.tzinfo is UTC:
         return moment
     if moment.tzinfo is None:
@@ -51,6 +57,7 @@ def in_zone(moment: datetime, zone: str) -> datetime:
 
 
 def load_zone(name: object) -> ZoneInfo:
+    """Return the time zone of an IANA name, or raise InvalidInput."""
     if not isinstance(name, str) or not name:
         raise InvalidInput("invalid_zone", "A zone is an IANA name such as Asia/Riyadh.")
     try:
@@ -60,14 +67,17 @@ def load_zone(name: object) -> ZoneInfo:
 
 
 def to_micros(moment: datetime) -> int:
+    """Return the microseconds from 1970 to the moment; negative before."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def from_micros(value: int) -> datetime:
+    """Return the moment in UTC that lies so many microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=value)
 
 
 def parse_day(value: object) -> date:
+    """Return the date of a text like 2026-11-15, or raise InvalidInput."""
     try:
         day = date.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -78,7 +88,7 @@ def parse_day(value: object) -> date:
 
 
 def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
-    """Where a local date begins and ends, in UTC. Days with a clock change last 23 or 25 hours."""
+    """Return the start and the end of a local date, in UTC. A day with a clock change lasts 23 or 25 hours."""
     info = load_zone(zone)
     start = datetime(day.year, day.month, day.day, tzinfo=info)
     following = day + timedelta(days=1)
@@ -86,10 +96,10 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
     return start.astimezone(UTC), end.astimezone(UTC)
 
 
-def age(moment: datetime, now: datetime) -> str:
-    """How long ago, in words: "just now", "5 minutes ago", "2 days ago"."""
+def describe_age(moment: datetime, now: datetime) -> str:
+    """Return in words how long ago a moment was: "just now", "5 minutes ago", "2 days ago"."""
     seconds = max(0, int((now - moment).total_seconds()))
-    for unit, length in _UNITS:
+    for unit, length in _UNIT_SECONDS:
         if seconds >= length:
             count = seconds // length
             return f"{count} {unit}{'s' if count > 1 else ''} ago"

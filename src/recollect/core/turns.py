@@ -1,6 +1,6 @@
-"""Turns: a user message with everything up to the next one. Nothing is ever cut inside a turn.
+"""Splits messages into turns. A turn is a user message with everything up to the next user message.
 
-A call of a tool and its results stay together too.
+Tails, briefs and windows are cut only between turns. A tool call and its results stay together too.
 """
 
 from __future__ import annotations
@@ -9,39 +9,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from recollect.core.models import Message
+from recollect.core.message import Message
 
 
-def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages in turns: a user message with everything up to the next one."""
-    found: list[list[Message]] = []
+def split_into_turns(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split messages into turns, in order. Messages before the first user message form a turn of their own."""
+    turns: list[list[Message]] = []
     for message in messages:
-        if message.role == "user" or not found:
-            found.append([])
-        found[-1].append(message)
-    return found
+        if message.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(message)
+    return turns
 
 
-def paired(messages: Sequence[Message]) -> list[Message]:
-    """The messages as providers take them: no result without its call before it, no call without all its results."""
-    found: list[Message] = []
-    for place, message in enumerate(messages):
+def pair_tool_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages that a provider accepts: each tool call with all its results after it.
+
+    Results without a call are dropped. A call that lacks a result loses its calls and keeps its text, if it has any.
+    """
+    paired: list[Message] = []
+    for index, message in enumerate(messages):
         if message.role == "tool":
-            continue  # comes with its call, or not at all
+            continue  # added with its call below, or not at all
         if not message.tool_calls:
-            found.append(message)
+            paired.append(message)
             continue
-        results = _results(messages[place + 1 :])
-        asked = [call.get("id") for call in message.tool_calls]
-        known = [one for one in dict.fromkeys(map(str, asked)) if one in results]
-        if asked == known:
-            found += [message, *(results[one] for one in known)]
+        results = _results_at_start(messages[index + 1 :])
+        call_ids = [call.get("id") for call in message.tool_calls]
+        answered_ids = [call_id for call_id in dict.fromkeys(map(str, call_ids)) if call_id in results]
+        if call_ids == answered_ids:
+            paired += [message, *(results[call_id] for call_id in answered_ids)]
         elif message.content.strip():
-            found.append(replace(message, tool_calls=None))
-    return found
+            paired.append(replace(message, tool_calls=None))
+    return paired
 
 
-def _results(messages: Sequence[Message]) -> dict[str, Message]:
-    """The results that follow a call at once."""
-    following = takewhile(lambda message: message.role == "tool", messages)
-    return {message.tool_call_id: message for message in following if message.tool_call_id is not None}
+def _results_at_start(messages: Sequence[Message]) -> dict[str, Message]:
+    """Return the tool results that the messages begin with, by the id of their call."""
+    results = takewhile(lambda message: message.role == "tool", messages)
+    return {message.tool_call_id: message for message in results if message.tool_call_id is not None}

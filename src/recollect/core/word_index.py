@@ -1,7 +1,8 @@
-"""What recall reads of a message: its words as numbers, in the order of the text, with a mark before each passage.
+"""Builds a message's word index row: its words as numbers, in the order of the text, with a mark before each passage.
 
-A number is a hash of the word, so an entry holds no text, needs no table of all words (which would remember erased
-ones), and is the same on every machine. Two words of one person share a number about once in a hundred thousand.
+Recall reads these rows instead of text. A number is a hash of the word. So a row holds no text, needs no table of all
+words (which would remember erased ones), and is the same on every machine. Two words of one person share a number
+about once in a hundred thousand.
 """
 
 from __future__ import annotations
@@ -13,59 +14,69 @@ from hashlib import blake2b
 from typing import Final
 
 from recollect.core.language import analyser, passages
-from recollect.core.models import BUILT_IN, ROLES
+from recollect.core.message import BUILT_IN_ASSISTANT, ROLES
 
 VERSION: Final = analyser.VERSION * 1000 + passages.VERSION
-PROSE: Final = 1  # marks: the words of a passage of this kind follow
-CODE: Final = 2
-RESERVED: Final = 16  # numbers below are marks, never words
-REMEMBERED: Final = 1 << 16  # words whose numbers are kept
-ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
+PROSE_MARK: Final = 1  # the words of a passage of prose follow
+CODE_MARK: Final = 2  # the words of a passage of code follow
+FIRST_WORD_NUMBER: Final = 16  # numbers below are kept for marks
+CACHE_ENTRIES: Final = 1 << 16
+ROLE_NUMBERS: Final = {role: position for position, role in enumerate(ROLES)}
 
 
-def number(word: str) -> int:
-    """Four bytes for a word."""
-    found = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little")
-    return found if found >= RESERVED else found + RESERVED
+def hash_word(word: str) -> int:
+    """Return the number of an analysed word: four bytes, from `FIRST_WORD_NUMBER` on."""
+    number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little")
+    return number if number >= FIRST_WORD_NUMBER else number + FIRST_WORD_NUMBER
 
 
-class _Numbers(dict[str, int]):
-    """The numbers of words met lately, as texts spell them; 0 for those that the index leaves out."""
+class _NumberCache(dict[str, int]):
+    """Numbers by the raw words of texts; 0 for words that the index leaves out. Emptied when it is full."""
 
     def __missing__(self, raw: str) -> int:
-        if len(self) >= REMEMBERED:
+        if len(self) >= CACHE_ENTRIES:
             self.clear()
-        word = analyser.telling(raw)
-        found = 0 if word is None else number(word)
-        if len(raw) <= analyser.WORD_LIMIT:
-            self[raw] = found
-        return found
+        word = analyser.to_index_word(raw)
+        number = 0 if word is None else hash_word(word)
+        if len(raw) <= analyser.MAX_WORD_CHARACTERS:
+            self[raw] = number
+        return number
 
 
-_numbers: Final = _Numbers()
+_numbers: Final = _NumberCache()
 
 
-def encode(content: str, name: str | None, model_variant: str | None = None) -> bytes:
-    """The entry of a message. The speaker's words stand before the first mark. One that only quotes has none."""
+def forget() -> None:
+    """Drop the cached words. Some may come from messages that were erased."""
+    _numbers.clear()
+
+
+def encode_row(content: str, name: str | None, model_variant: str | None = None) -> bytes:
+    """Return the word index row of a message, as little-endian numbers of four bytes.
+
+    The speaker's `name` stands before the first mark. An answer of the built-in assistant only quotes, so its row is
+    empty.
+    """
     numbers = array("I")
-    if model_variant == BUILT_IN:
+    if model_variant == BUILT_IN_ASSISTANT:
         return _little_endian(numbers)
     if name is not None:
         _add_words(numbers, name)
     for passage in passages.split(content):
-        numbers.append(CODE if passage.kind == "code" else PROSE)
+        numbers.append(CODE_MARK if passage.kind == "code" else PROSE_MARK)
         _add_words(numbers, content[passage.start : passage.stop])
     return _little_endian(numbers)
 
 
 def _add_words(numbers: array[int], text: str) -> None:
-    """Those of `analysis.words`. Every add comes here, so a word that comes again costs a look."""
+    """Append the numbers of `analyser.words(text)`. Every add of a message passes here, so numbers are cached."""
     numbers.extend(filter(None, map(_numbers.__getitem__, analyser.raw_words(text))))
-    numbers.extend(map(number, analyser.compounds(text)))
+    numbers.extend(map(hash_word, analyser.compounds(text)))
 
 
-def query_numbers(words: Iterable[str]) -> list[int]:
-    return [number(word) for word in words]
+def hash_words(words: Iterable[str]) -> list[int]:
+    """Return the numbers of analysed words, in their order."""
+    return [hash_word(word) for word in words]
 
 
 def _little_endian(numbers: array[int]) -> bytes:

@@ -1,7 +1,7 @@
-"""Files of other programs, read as batches of messages, and Recollect's own export.
+"""Reads exports of other programs as batches of messages, and reads and writes Recollect's own export.
 
-Generators over binary streams: constant memory, no database. Whatever the bytes are, reading yields
-batches and reports of what was skipped, or raises InvalidInput for the file as a whole.
+Everything is a generator over a binary stream: memory use is constant, and no database is known here. Whatever the
+bytes are, reading yields batches and reports of what was skipped, or raises InvalidInput for the file as a whole.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any, BinaryIO, Final
 
 from recollect.core.errors import InvalidInput
 from recollect.formats import chatgpt, claude, openai, sharegpt
-from recollect.formats.batches import Batch, Item, Skipped, ToldOfOneself
-from recollect.formats.detection import FORMATS, detect, layout, trim
+from recollect.formats.batches import Batch, ExportedProfile, Item, Skipped
+from recollect.formats.detection import FORMATS, detect_format, detect_layout, trim
 from recollect.formats.native import convert_lines, ndjson_lines, write_ndjson
-from recollect.formats.sources import CHUNK, Progress, inputs, name_of, open_source
+from recollect.formats.sources import CHUNK_BYTES, Progress, open_inputs, open_source, source_name
 from recollect.formats.stream import Decoded, decode, split_array, split_lines
 
 __all__ = [
     "FORMATS",
     "Batch",
+    "ExportedProfile",
     "Item",
     "Skipped",
-    "ToldOfOneself",
-    "detect",
-    "format_of",
+    "detect_file_format",
+    "detect_format",
     "ndjson_lines",
-    "read",
+    "read_file",
     "write_ndjson",
 ]
 
-RECORD_LIMIT: Final = 16 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
 
 _CONVERTERS: Final[dict[str, Callable[[Any, str], Iterator[Batch | Skipped]]]] = {
     "chatgpt": chatgpt.convert,
@@ -43,52 +43,55 @@ _CONVERTERS: Final[dict[str, Callable[[Any, str], Iterator[Batch | Skipped]]]] =
 }
 
 
-def format_of(source: Path | BinaryIO) -> str:
-    """The format of a file or of what its zip holds. A stream must be seekable and is put back."""
+def detect_file_format(source: Path | BinaryIO) -> str:
+    """Return the format of a file, or of the conversations inside its zip.
+
+    A stream must be seekable; it is set back to where it was.
+    """
     with open_source(source) as stream:
         start = stream.tell()
-        with closing(inputs(stream, name_of(source), None)) as opened:
+        with closing(open_inputs(stream, source_name(source), None)) as opened:
             name, chunks = next(opened)
-            found = detect(_head(chunks), name)
+            detected = detect_format(_read_head(chunks), name)
         stream.seek(start)
-        return found
+        return detected
 
 
-def read(
+def read_file(
     source: Path | BinaryIO,
     *,
     format: str | None = None,
-    record_limit: int = RECORD_LIMIT,
+    record_limit: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
 ) -> Iterator[Item]:
-    """Read a file, one record at a time; records longer than `record_limit` bytes are skipped.
+    """Read a file, one record at a time. Records longer than `record_limit` bytes are skipped and reported.
 
-    Without `format` it is detected. `progress` gets the bytes of the file that are done.
+    Without `format` it is detected. `progress` is called with the bytes of the file that were read so far.
     """
     if format is not None and format not in FORMATS:
         raise InvalidInput("unknown_format", f"Unknown format {format!r}; known are {', '.join(FORMATS)}")
     with open_source(source) as stream:
-        for name, chunks in inputs(stream, name_of(source), progress):
-            head = _head(chunks)
-            found = format or detect(head, name)
-            yield from _convert(found, decode(_split(found, trim(head), chunks, record_limit)))
+        for name, chunks in open_inputs(stream, source_name(source), progress):
+            head = _read_head(chunks)
+            input_format = format or detect_format(head, name)
+            yield from _convert(input_format, decode(_split(input_format, trim(head), chunks, record_limit)))
 
 
-def _head(chunks: Iterator[bytes]) -> bytes:
-    """The first bytes, enough to tell the format also when a stream gives little at a time."""
+def _read_head(chunks: Iterator[bytes]) -> bytes:
+    """Read enough bytes to detect the format, even if the stream gives few at a time."""
     head = bytearray()
     for chunk in chunks:
         head += chunk
-        if len(head) >= CHUNK:
+        if len(head) >= CHUNK_BYTES:
             break
     return bytes(head)
 
 
 def _split(format: str, head: bytes, rest: Iterable[bytes], limit: int) -> Iterator[tuple[str, bytes] | Skipped]:
-    shape = "lines" if format == "recollect" else layout(head)
-    if shape == "lines":
+    layout = "lines" if format == "recollect" else detect_layout(head)
+    if layout == "lines":
         return split_lines(chain([head], rest), limit)
-    bracketed = shape == "array"
+    bracketed = layout == "array"
     return split_array(chain([head[bracketed:]], rest), limit, bracketed=bracketed)
 
 

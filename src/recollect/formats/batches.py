@@ -1,7 +1,7 @@
-"""What readers hand over: batches of messages, and reports of what could not be read.
+"""The results of reading a file: batches of messages, a profile, and reports of what could not be read.
 
-Owns the names and ids given to imported things (the same file always gives the same ones) and the
-limits of a batch. Knows no file format.
+Owns the limits of a batch, and the names and ids of imported conversations and messages: the same file always gives
+the same ones. Knows no file format.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any, Final
 from recollect.core.models import JsonObject
 from recollect.core.times import EARLIEST, LATEST
 
-MAX_MESSAGES: Final = 500
-MAX_TEXT: Final = 1024 * 1024
-MAX_NAME: Final = 200
-# A message may hold 1 MiB of UTF-8; a character takes four bytes at most, so pieces of this size always fit.
-PIECE: Final = MAX_TEXT // 4
-MAX_KEPT_TEXT: Final = 2000
-MAX_KEPT: Final = 48 * 1024
+MAX_BATCH_MESSAGES: Final = 500
+MAX_CONTENT_BYTES: Final = 1024 * 1024  # one message, as UTF-8
+MAX_BATCH_CHARACTERS: Final = 1024 * 1024
+MAX_NAME_CHARACTERS: Final = 200
+# A character takes at most four bytes of UTF-8, so a piece of this size always fits into one message.
+PIECE_CHARACTERS: Final = MAX_CONTENT_BYTES // 4
+MAX_METADATA_TEXT_CHARACTERS: Final = 2000
+MAX_METADATA_BYTES: Final = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldOfOneself:
-    """The profile of whoever made the file, as `set_profile` takes it. Only our own export has one."""
+class ExportedProfile:
+    """The profile of the person who exported the file, as `set_profile` takes it. Only our own format has one."""
 
     where: str
     fields: JsonObject
@@ -48,20 +49,20 @@ class ToldOfOneself:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something that could not be read; the import goes on."""
+    """A report of something that could not be read, and why. The import goes on."""
 
     where: str
     reason: str
 
 
-Item = Batch | ToldOfOneself | Skipped
+Item = Batch | ExportedProfile | Skipped
 
 
 class Unreadable(ValueError):
-    """One item cannot be read. Stays inside this package: it becomes a `Skipped`."""
+    """A single item that cannot be read. The error stays inside this package: it becomes a `Skipped`."""
 
 
-def batched(
+def split_into_batches(
     conversation: str,
     messages: Iterable[JsonObject],
     *,
@@ -69,38 +70,45 @@ def batched(
     tags: tuple[str, ...] = (),
     zone: str | None = None,
 ) -> Iterator[Batch]:
-    """Cut a run of messages into batches of at most 500 messages and about 1 MiB of text."""
-    held: list[JsonObject] = []
-    size = 0
+    """Split messages into batches of at most 500 messages and about 1 MiB of text.
+
+    A message whose text is too long for one message becomes several.
+    """
+    pending: list[JsonObject] = []
+    characters = 0
     for message in messages:
-        for piece in _pieces(message):
+        for piece in _split_message(message):
             length = len(piece["content"])
-            if held and (len(held) == MAX_MESSAGES or size + length > MAX_TEXT):
-                yield Batch(conversation, title, tags, zone, held)
-                held, size = [], 0
-            held.append(piece)
-            size += length
-    if held:
-        yield Batch(conversation, title, tags, zone, held)
+            if pending and (len(pending) == MAX_BATCH_MESSAGES or characters + length > MAX_BATCH_CHARACTERS):
+                yield Batch(conversation, title, tags, zone, pending)
+                pending, characters = [], 0
+            pending.append(piece)
+            characters += length
+    if pending:
+        yield Batch(conversation, title, tags, zone, pending)
 
 
-def _pieces(message: JsonObject) -> Iterator[JsonObject]:
-    """The message itself, or several where its text is longer than one message may hold."""
+def _split_message(message: JsonObject) -> Iterator[JsonObject]:
+    """Yield the message itself, or several pieces if its text is longer than one message may hold."""
     content: str = message["content"]
-    if len(content) <= PIECE or len(content.encode("utf-8", "surrogatepass")) <= MAX_TEXT:
+    if len(content) <= PIECE_CHARACTERS or len(content.encode("utf-8", "surrogatepass")) <= MAX_CONTENT_BYTES:
         yield message
         return
-    count = math.ceil(len(content) / PIECE)
+    count = math.ceil(len(content) / PIECE_CHARACTERS)
     for number in range(count):
         metadata = {**message.get("metadata", {}), "part": number + 1, "parts_in_all": count}
-        piece = {**message, "content": content[number * PIECE : (number + 1) * PIECE], "metadata": metadata}
+        piece = {
+            **message,
+            "content": content[number * PIECE_CHARACTERS : (number + 1) * PIECE_CHARACTERS],
+            "metadata": metadata,
+        }
         if number:
-            piece["id"] = f"{message['id'][: MAX_NAME - 12]}/part-{number + 1}"
+            piece["id"] = f"{message['id'][: MAX_NAME_CHARACTERS - 12]}/part-{number + 1}"
         yield piece
 
 
 def fingerprint(value: object) -> str:
-    """SHA-256 of the value's canonical JSON, in hex."""
+    """Return the SHA-256 of the value's canonical JSON, in hex."""
     return _digest(json.dumps(value, sort_keys=True, separators=(",", ":")))
 
 
@@ -109,92 +117,94 @@ def _digest(text: str) -> str:
 
 
 def conversation_name(kind: str, id: object, record: object) -> str:
-    """`<kind>-<id of the source>`; without a usable id, the start of the record's fingerprint."""
-    known = source_id(id)
-    if known is None:
-        known = fingerprint(id if isinstance(id, str) and id.strip() else record)[:16]
-    return f"{kind}-{known}"
+    """Return `<kind>-<id in the source>`. Without a usable id, the start of a fingerprint takes its place."""
+    suffix = usable_id(id)
+    if suffix is None:
+        suffix = fingerprint(id if isinstance(id, str) and id.strip() else record)[:16]
+    return f"{kind}-{suffix}"
 
 
-def label(where: str, name: str) -> str:
-    """Where a record is and which one: `conversation 3 (6f1c09aa…)`."""
+def describe_position(where: str, name: str) -> str:
+    """Return a record's position with the start of its id, for reports: `conversation 3 (6f1c09aa…)`."""
     return f"{where} ({name.partition('-')[2][:8]}…)"
 
 
-def source_id(value: object) -> str | None:
-    """The id as text if it can be kept as it is: printable, not empty, with room for a suffix."""
+def usable_id(value: object) -> str | None:
+    """Return the id as text if it can be kept as it is: printable, not empty, with room for a suffix. Else None."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**30:
         return str(value)
     if not isinstance(value, str) or not value.isprintable():
         return None
-    return value if 0 < len(value) <= MAX_NAME - 40 and value == value.strip() else None
+    return value if 0 < len(value) <= MAX_NAME_CHARACTERS - 40 and value == value.strip() else None
 
 
-def short(value: object) -> str | None:
-    """A name or title: text, trimmed and at most 200 characters; None for anything else."""
-    return value.strip()[:MAX_NAME] or None if isinstance(value, str) else None
+def short_text(value: object) -> str | None:
+    """Return a name or title, trimmed and cut to 200 characters; None if it is empty or not text."""
+    return value.strip()[:MAX_NAME_CHARACTERS] or None if isinstance(value, str) else None
 
 
-def moment(value: object) -> str | None:
-    """ISO-8601 in UTC from epoch seconds (or milliseconds) or ISO text; None if it is no time we can keep."""
+def to_iso_time(value: object) -> str | None:
+    """Return a time as ISO-8601 in UTC, from epoch seconds or milliseconds or ISO text; None if it is unusable."""
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
-            found = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+            time = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+            time = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
         else:
             return None
     except (ValueError, OverflowError, OSError):
         return None
-    return found.isoformat() if EARLIEST <= found < LATEST else None
+    return time.isoformat() if EARLIEST <= time < LATEST else None
 
 
-def bounded(parts: list[Any]) -> list[Any]:
-    """Raw pieces of the source, small enough for metadata: what is too long is replaced by a note."""
+def bound_parts(parts: list[Any]) -> list[Any]:
+    """Return raw parts of the source, made small enough for metadata: a note replaces what is too long."""
     kept: list[Any] = []
     size = 0
     for number, part in enumerate(parts):
-        short_part = _bounded(part)
-        size += len(json.dumps(short_part))  # ASCII, so never less than the bytes that will be stored
-        if size > MAX_KEPT:
+        bound_part = _bound_value(part)
+        size += len(json.dumps(bound_part))  # ASCII, so never less than the bytes that will be stored
+        if size > MAX_METADATA_BYTES:
             return [*kept, f"[left out: {len(parts) - number} more]"]
-        kept.append(short_part)
+        kept.append(bound_part)
     return kept
 
 
-def _bounded(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > MAX_KEPT_TEXT:
+def _bound_value(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_METADATA_TEXT_CHARACTERS:
         return f"{value[:100]}… [left out: {len(value) - 100} characters]"
     if isinstance(value, dict):
-        return {key: _bounded(item) for key, item in value.items()}
+        return {key: _bound_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_bounded(item) for item in value]
+        return [_bound_value(item) for item in value]
     return value
 
 
 class Transcript:
-    """Collects the messages of one foreign conversation and gives each an id, a time and its source."""
+    """Collects the messages of one imported conversation and gives each an id, a time and its source."""
 
     def __init__(self, since: str | None = None) -> None:
+        """Begin a transcript. `since` is the time of its first messages if they have none."""
         self.messages: list[JsonObject] = []
         self._ids: set[str] = set()
         self._at = since
 
     def add(self, role: str, content: str, *, id: object = None, at: object = None, **optional: Any) -> str:
-        """Append a message and return its id. A missing time is the one before it."""
-        self._at = moment(at) or self._at
+        """Append a message and return its id. A message without a time gets the time of the one before it."""
+        self._at = to_iso_time(at) or self._at
         number = len(self.messages) + 1
-        known = source_id(id) or f"{number}-{_digest(role + ' ' + content)[:12]}"
-        if known in self._ids:
-            known = f"{known}~{number}"
-        self._ids.add(known)
-        message = {"role": role, "content": content, "id": known, "at": self._at, "source": "imported", **optional}
+        message_id = usable_id(id) or f"{number}-{_digest(role + ' ' + content)[:12]}"
+        if message_id in self._ids:
+            message_id = f"{message_id}~{number}"
+        self._ids.add(message_id)
+        message = {"role": role, "content": content, "id": message_id, "at": self._at, "source": "imported", **optional}
         self.messages.append({key: value for key, value in message.items() if value is not None})
-        return known
+        return message_id
 
     def batches(self, name: str, where: str, *, title: str | None) -> Iterator[Batch | Skipped]:
+        """Yield the messages in batches, or a report if there are none."""
         if self.messages:
-            yield from batched(name, self.messages, title=title)
+            yield from split_into_batches(name, self.messages, title=title)
         else:
             yield Skipped(where, "it has no messages with text")

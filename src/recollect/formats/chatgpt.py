@@ -1,7 +1,7 @@
 """Reads the conversations of a ChatGPT export, where messages are nodes of a tree.
 
-The path from `current_node` to the root is the conversation; what was said on other paths is kept in
-conversations of its own, named `<conversation>/branch-1` and so on. Every message is read exactly once.
+The path from `current_node` to the root is the conversation. Messages on other paths go into conversations of their
+own, named `<conversation>/branch-1` and so on. Every message is read exactly once.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from recollect.core.models import ROLES, JsonObject
+from recollect.core.message import ROLES
+from recollect.core.models import JsonObject
 from recollect.formats.batches import (
     Batch,
     Skipped,
     Transcript,
     Unreadable,
-    batched,
     conversation_name,
-    label,
-    moment,
-    short,
+    describe_position,
+    short_text,
+    split_into_batches,
+    to_iso_time,
 )
 from recollect.formats.parts import join_parts
 
@@ -29,38 +30,39 @@ Nodes = dict[str, JsonObject]
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Nodes from the top down, the node they hang on (None at a root), and whether a loop was cut."""
+    """Nodes from the top down, the parent of the first one (None at a root), and whether a loop was cut."""
 
     nodes: list[str]
-    after: str | None
+    parent: str | None
     looped: bool
 
 
 def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+    """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(mapping := record.get("mapping"), dict):
         yield Skipped(where, "it has no mapping of messages")
         return
     name = conversation_name("chatgpt", record.get("conversation_id") or record.get("id"), record)
-    where = label(where, name)
+    where = describe_position(where, name)
     nodes = {key: node for key, node in mapping.items() if isinstance(node, dict)}
-    if lost := len(mapping) - len(nodes):
-        yield Skipped(where, f"{lost} of its nodes are not objects")
-    tree = _Tree(name, nodes, moment(record.get("create_time")))
-    said = 0
+    if unreadable := len(mapping) - len(nodes):
+        yield Skipped(where, f"{unreadable} of its nodes are not objects")
+    tree = _Tree(name, nodes, to_iso_time(record.get("create_time")))
+    message_count = 0
     for path in _paths(nodes, record.get("current_node")):
         if path.looped:
             yield Skipped(where, "its tree of messages has a loop, which was cut")
-        conversation, messages = tree.follow(path)
-        said += len(messages)
-        yield from batched(conversation, messages, title=short(record.get("title")))
+        conversation, messages = tree.read_path(path)
+        message_count += len(messages)
+        yield from split_into_batches(conversation, messages, title=short_text(record.get("title")))
     for key, reason in tree.unreadable:
         yield Skipped(f"{where}, message {key[:40]}", reason)
-    if not said:
+    if not message_count:
         yield Skipped(where, "it has no messages with text")
 
 
 class _Tree:
-    """Follows paths and remembers where each message was put, so that a branch can say what it left."""
+    """Reads the paths of one tree. Remembers the conversation of each message, so that a branch can name its origin."""
 
     def __init__(self, name: str, nodes: Nodes, since: str | None) -> None:
         self.unreadable: list[tuple[str, str]] = []
@@ -69,59 +71,60 @@ class _Tree:
         self._since = since
         self._branches = 0
         # For each node, the nearest message at or above it: (conversation, message id).
-        self._placed: dict[str, tuple[str, str] | None] = {}
+        self._nearest: dict[str, tuple[str, str] | None] = {}
 
-    def follow(self, path: _Path) -> tuple[str, list[JsonObject]]:
-        """The conversation a path belongs to, and what was said on it."""
-        origin = self._placed.get(path.after) if path.after is not None else None
+    def read_path(self, path: _Path) -> tuple[str, list[JsonObject]]:
+        """Return the conversation that a path belongs to, and the messages on it."""
+        origin = self._nearest.get(path.parent) if path.parent is not None else None
         conversation, link = self._name, None
-        if self._placed:  # only the first path is the conversation itself
+        if self._nearest:  # only the first path is the conversation itself
             conversation = f"{self._name}/branch-{self._branches + 1}"
             link = {"branch_of": origin[0] if origin else self._name, "after": origin and origin[1]}
         transcript = Transcript(self._since)
         for key in path.nodes:
             try:
-                if said := _add(transcript, self._nodes[key], key, link):
-                    origin = (conversation, said)
+                if message_id := _add(transcript, self._nodes[key], key, link):
+                    origin = (conversation, message_id)
             except Unreadable as error:
                 self.unreadable.append((key, str(error)))
-            self._placed[key] = origin
+            self._nearest[key] = origin
         if link and transcript.messages:
             self._branches += 1
         return conversation, transcript.messages
 
 
 def _paths(nodes: Nodes, current: Any) -> Iterator[_Path]:
-    """Paths that together hold every node once: the current one first, the others oldest leaf first."""
+    """Yield paths that together hold every node once: the current one first, then by the time of their leaf."""
     if not nodes:
         return
     parents = _parents(nodes)
     inner = set(parents.values())
     leaves = sorted((key for key in nodes if key not in inner), key=lambda key: _time(nodes[key]))
-    known = isinstance(current, str) and current in nodes
-    start = current if known else (leaves or list(nodes))[-1]
+    has_current = isinstance(current, str) and current in nodes
+    start = current if has_current else (leaves or list(nodes))[-1]
     taken: set[str] = set()
-    # Nodes that no leaf leads to lie on loops; they come last.
+    # Nodes that cannot be reached from a leaf lie on loops. They come last.
     for key in [start, *leaves, *nodes]:
         if key not in taken:
             yield _climb(key, parents, taken)
 
 
 def _climb(key: str, parents: dict[str, str], taken: set[str]) -> _Path:
+    """Return the path from `key` up to a root, a node of an earlier path, or a loop; add its nodes to `taken`."""
     path: list[str] = []
-    mine: set[str] = set()
+    on_path: set[str] = set()
     above: str | None = key
-    while above is not None and above not in taken and above not in mine:
+    while above is not None and above not in taken and above not in on_path:
         path.append(above)
-        mine.add(above)
+        on_path.add(above)
         above = parents.get(above)
-    taken |= mine
-    looped = above in mine
+    taken |= on_path
+    looped = above in on_path
     return _Path(path[::-1], None if looped else above, looped)
 
 
 def _parents(nodes: Nodes) -> dict[str, str]:
-    """Who hangs on whom, by `parent`, or by `children` where a node names no known parent."""
+    """Return the parent of each node: by its `parent`, or by the `children` of others if that names no known node."""
     parents: dict[str, str] = {}
     for key, node in nodes.items():
         children = node.get("children")
@@ -141,7 +144,7 @@ def _time(node: JsonObject) -> float:
 
 
 def _add(transcript: Transcript, node: JsonObject, key: str, link: JsonObject | None) -> str | None:
-    """Append the node's message and return its id; None if the node has nothing to say."""
+    """Append the node's message and return its id; None if the node has no text."""
     message = node.get("message")
     if message is None:
         return None
@@ -164,8 +167,8 @@ def _add(transcript: Transcript, node: JsonObject, key: str, link: JsonObject | 
         text,
         id=message.get("id") or key,
         at=message.get("create_time"),
-        name=short(author.get("name")),
-        model_variant=short(details.get("model_slug")),
+        name=short_text(author.get("name")),
+        model_variant=short_text(details.get("model_slug")),
         metadata=metadata or None,
     )
 
@@ -175,7 +178,7 @@ def _object(value: Any) -> JsonObject:
 
 
 def _content(content: Any) -> tuple[str, list[Any]]:
-    """The text of any of the export's content types, and parts that are more than text."""
+    """Return the text of any content type of the export, and the parts that are not text."""
     if isinstance(content, str):
         return content.strip() and content, []
     if not isinstance(content, dict):
@@ -184,9 +187,9 @@ def _content(content: Any) -> tuple[str, list[Any]]:
         text, others = join_parts(parts)
         return text if text.strip() else "", others
     if isinstance(thoughts := content.get("thoughts"), list):
-        found = [_object(thought).get("content") for thought in thoughts]
+        texts = [_object(thought).get("content") for thought in thoughts]
     else:
         fields = ("title", "url", "text", "result", "content")
-        context = ("user_profile", "user_instructions", "model_set_context")
-        found = [content.get(field) for field in (*fields, *context)]
-    return "\n".join(text for text in found if isinstance(text, str) and text.strip()), []
+        context_fields = ("user_profile", "user_instructions", "model_set_context")
+        texts = [content.get(field) for field in (*fields, *context_fields)]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip()), []

@@ -1,4 +1,4 @@
-"""Reads the conversations of a Claude export: `chat_messages` with text and content blocks."""
+"""Reads conversations of a Claude export: `chat_messages` with text and content blocks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from recollect.formats.batches import (
     Transcript,
     Unreadable,
     conversation_name,
-    label,
-    moment,
-    short,
+    describe_position,
+    short_text,
+    to_iso_time,
 )
 from recollect.formats.parts import join_parts
 
@@ -22,18 +22,19 @@ _ROLES: Final = {"human": "user", "assistant": "assistant"}
 
 
 def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+    """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(messages := record.get("chat_messages"), list):
         yield Skipped(where, "it has no list of chat_messages")
         return
     name = conversation_name("claude", record.get("uuid"), record)
-    where = label(where, name)
-    transcript = Transcript(since=moment(record.get("created_at")))
+    where = describe_position(where, name)
+    transcript = Transcript(since=to_iso_time(record.get("created_at")))
     for number, message in enumerate(messages, 1):
         try:
             _add(transcript, message)
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short(record.get("name")))
+    yield from transcript.batches(name, where, title=short_text(record.get("name")))
 
 
 def _add(transcript: Transcript, message: Any) -> None:
@@ -48,12 +49,12 @@ def _add(transcript: Transcript, message: Any) -> None:
     if not text and isinstance(fallback := message.get("text"), str):
         text = fallback
     sections = [text, *_attachments(message), *_files(message)]
-    whole = "\n\n".join(section for section in sections if section)
-    if not whole:
+    content = "\n\n".join(section for section in sections if section)
+    if not content:
         raise Unreadable("it has no text")
     transcript.add(
         role,
-        whole,
+        content,
         id=message.get("uuid"),
         at=message.get("created_at"),
         metadata={"blocks": others} if others else None,
@@ -61,22 +62,22 @@ def _add(transcript: Transcript, message: Any) -> None:
 
 
 def _attachments(message: JsonObject) -> Iterator[str]:
-    """The text that was read out of attached documents, each under a line with its name."""
+    """Yield the extracted text of each attachment, under a line with its name."""
     for item in _objects(message.get("attachments")):
-        heading = f"[attachment: {short(item.get('file_name')) or 'unnamed'}]"
+        heading = f"[attachment: {short_text(item.get('file_name')) or 'unnamed'}]"
         content = item.get("extracted_content")
         yield f"{heading}\n{content}" if isinstance(content, str) and content else heading
 
 
 def _files(message: JsonObject) -> Iterator[str]:
-    """Files without text, named once even where the attachments list them too."""
-    attached = {item.get("file_name") for item in _objects(message.get("attachments")) if _named(item)}
+    """Yield a line for each file without text. A file that the attachments list too is left out."""
+    attached = {item.get("file_name") for item in _objects(message.get("attachments")) if _has_file_name(item)}
     for item in _objects(message.get("files")):
-        if _named(item) and item["file_name"] not in attached:
+        if _has_file_name(item) and item["file_name"] not in attached:
             yield f"[file: {item['file_name'][:200]}]"
 
 
-def _named(item: JsonObject) -> bool:
+def _has_file_name(item: JsonObject) -> bool:
     return isinstance(item.get("file_name"), str) and bool(item["file_name"])
 
 

@@ -1,4 +1,4 @@
-"""Tells from the first bytes of a file which format it has and how its records are laid out."""
+"""Detects from the first bytes of a file which format it has, and how its records are laid out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BOM: Final = b"\xef\xbb\xbf"
 Layout = Literal["array", "lines", "value"]
 
 _HEADER: Final = re.compile(rb'\{[^{}\n]*"format"\s*:\s*"recollect"')
-# The key of a record that only this format has.
-_MARKS: Final = {
+# A key that only the records of one format have.
+_FORMAT_BY_KEY: Final = {
     b"mapping": "chatgpt",
     b"chat_messages": "claude",
     b"conversations": "sharegpt",
@@ -28,30 +28,30 @@ _TOKEN: Final = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*:)?|[\[{]|[\]}]|"
 
 
 def trim(head: bytes) -> bytes:
-    """Without byte-order mark and leading blanks."""
+    """Return the bytes without byte-order mark and leading blanks."""
     return head.removeprefix(BOM).lstrip(BLANK)
 
 
-def detect(head: bytes, name: str) -> str:
-    """The format of a file that begins with `head`. `name` is only used to speak about it."""
+def detect_format(head: bytes, name: str) -> str:
+    """Return the format of a file that begins with `head`. `name` is for error messages."""
     head = trim(head)
     if not head:
         raise InvalidInput("unknown_format", f"{name} is empty")
     if _HEADER.match(head):
         return "recollect"
-    shape = layout(head)
-    sections = head.split(b"\n") if shape == "lines" else [head]
+    layout = detect_layout(head)
+    sections = head.split(b"\n") if layout == "lines" else [head]
     for section in sections:
-        for key in _keys(section, level=2 if shape == "array" else 1):
-            if key in _MARKS:
-                return _MARKS[key]
+        for key in _keys(section, level=2 if layout == "array" else 1):
+            if key in _FORMAT_BY_KEY:
+                return _FORMAT_BY_KEY[key]
     raise InvalidInput(
         "unknown_format", f"{name} has no format known here; if it should, name it: {', '.join(FORMATS)}"
     )
 
 
-def layout(head: bytes) -> Layout:
-    """A JSON array, one record per line, or a single value that spans lines."""
+def detect_layout(head: bytes) -> Layout:
+    """Return whether records are elements of a JSON array, one per line, or one value that spans lines."""
     if head.startswith(b"["):
         return "array"
     first, newline, rest = head.partition(b"\n")
@@ -65,7 +65,7 @@ def layout(head: bytes) -> Layout:
 
 
 def _keys(data: bytes, *, level: int) -> Iterator[bytes]:
-    """The keys of the objects at this depth, as far as the bytes go."""
+    """Yield the keys of objects at this depth, as far as the bytes go."""
     depth = 0
     for match in _TOKEN.finditer(data):
         token = match.group()
@@ -73,7 +73,7 @@ def _keys(data: bytes, *, level: int) -> Iterator[bytes]:
             depth += 1
         elif token in (b"}", b"]"):
             depth -= 1
-        elif token == b'"':  # a string that goes on behind the head
+        elif token == b'"':  # a string that is cut off at the end of the bytes
             return
         elif depth == level and match.group(2):
             yield match.group(1)

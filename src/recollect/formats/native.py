@@ -1,40 +1,43 @@
-"""Recollect's own NDJSON: a header line, the profile of one who consents, each conversation followed by its messages.
+"""Reads and writes Recollect's own NDJSON: a header, the profile (with consent), and conversations with messages.
 
-The writer is deterministic: reading what it wrote and writing it again gives the same bytes.
+Each conversation is one line, followed by one line for each of its messages. The writer is deterministic: to read an
+export and write it again gives the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
 from recollect.core.errors import InvalidInput
-from recollect.core.models import ROLES, SOURCES, Conversation, JsonObject, Message
+from recollect.core.message import FIELDS, ROLES, SOURCES, Message
+from recollect.core.models import Conversation, JsonObject
 from recollect.core.profile import Profile
 from recollect.formats.batches import (
-    MAX_MESSAGES,
-    MAX_NAME,
-    MAX_TEXT,
+    MAX_BATCH_CHARACTERS,
+    MAX_BATCH_MESSAGES,
+    MAX_NAME_CHARACTERS,
     Batch,
+    ExportedProfile,
     Item,
     Skipped,
-    ToldOfOneself,
     Unreadable,
-    batched,
+    split_into_batches,
 )
 from recollect.formats.stream import Decoded
 
-VERSION: Final = 1
+_JSON_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
+FORMAT_VERSION: Final = 1
 
-Exported = tuple[Conversation, str | None, Iterable[Message]]
+ExportedConversation = tuple[Conversation, str | None, Iterable[Message]]
 
 
-def ndjson_lines(conversations: Iterable[Exported], profile: Profile | None = None) -> Iterator[bytes]:
-    """The lines of an export. Each item is a conversation, the title somebody gave it, its messages in order."""
-    yield _line({"format": "recollect", "version": VERSION})
-    if profile is not None and profile.updated_at is not None:  # one that may not be shown has no time
+def ndjson_lines(conversations: Iterable[ExportedConversation], profile: Profile | None = None) -> Iterator[bytes]:
+    """Yield the lines of an export. Each item is a conversation, its title if a person set one, and its messages."""
+    yield _line({"format": "recollect", "version": FORMAT_VERSION})
+    if profile is not None and profile.updated_at is not None:  # without consent a profile has no time
         yield _line(_profile_fields(profile, profile.updated_at))
     for conversation, title, messages in conversations:
         yield _line(
@@ -47,10 +50,11 @@ def ndjson_lines(conversations: Iterable[Exported], profile: Profile | None = No
             }
         )
         for message in messages:
-            yield _line(_fields(message))
+            yield _line(message_fields(message))
 
 
-def write_ndjson(target: BinaryIO, conversations: Iterable[Exported]) -> None:
+def write_ndjson(target: BinaryIO, conversations: Iterable[ExportedConversation]) -> None:
+    """Write the lines of an export to a stream."""
     target.writelines(ndjson_lines(conversations))
 
 
@@ -59,31 +63,20 @@ def _profile_fields(profile: Profile, updated_at: datetime) -> JsonObject:
         name: {key: value for key, value in group.items() if value} or None
         for name, group in (("preferences", profile.preferences), ("context", profile.context))
     }
-    told = {"notes": profile.notes or None, "updated_at": updated_at.astimezone(UTC).isoformat()}
-    return {"type": "profile"} | groups | told
+    rest = {"notes": profile.notes or None, "updated_at": updated_at.astimezone(UTC).isoformat()}
+    return {"type": "profile"} | groups | rest
 
 
-def _fields(message: Message) -> JsonObject:
-    return {
-        "type": "message",
-        "conversation": message.conversation,
-        "id": message.id,
-        "role": message.role,
-        "content": message.content,
-        "at": message.at.astimezone(UTC).isoformat(),
-        "source": message.source,
-        "name": message.name,
-        "model_variant": message.model_variant,
-        "tool_calls": message.tool_calls,
-        "tool_call_id": message.tool_call_id,
-        "metadata": message.metadata,
-        "importance": message.importance,
-        "replaced": message.replaced or None,
-    }
+def message_fields(message: Message) -> JsonObject:
+    """Return the line of a message: every field that an import may set."""
+    fields = {field.name: getattr(message, field.name) for field in FIELDS if field.imported}
+    fields["at"] = message.at.astimezone(UTC).isoformat()
+    fields["replaced"] = message.replaced or None
+    return {"type": "message", "conversation": message.conversation} | fields
 
 
 def _line(fields: JsonObject) -> bytes:
-    """One line: our own keys in the order given, keys inside values sorted (a database may reorder those)."""
+    """Return one line. Our own keys keep their order; keys inside values are sorted, as a database may reorder them."""
     pairs = (f"{_dump(key)}:{_dump(value)}" for key, value in fields.items() if value is not None)
     # A lone surrogate cannot be UTF-8; `backslashreplace` writes exactly its JSON escape.
     return ("{" + ",".join(pairs) + "}\n").encode("utf-8", "backslashreplace")
@@ -94,10 +87,10 @@ def _dump(value: Any) -> str:
 
 
 def convert_lines(records: Iterable[Decoded | Skipped]) -> Iterator[Item]:
-    """Messages in batches of one conversation; a conversation without messages is an empty batch."""
+    """Convert the lines of an export to batches, each of one conversation. One without messages is an empty batch."""
     lines = iter(records)
     _check_header(next(lines, None))
-    run = _Run()
+    batcher = _Batcher()
     for item in lines:
         if isinstance(item, Skipped):
             yield item
@@ -105,23 +98,24 @@ def convert_lines(records: Iterable[Decoded | Skipped]) -> Iterator[Item]:
         where, record = item
         try:
             if isinstance(record, dict) and record.get("type") == "profile":
-                yield _told(record, where)
+                yield _profile(record, where)
             else:
-                yield from run.take(record)
+                yield from batcher.add(record)
         except Unreadable as error:
             yield Skipped(where, str(error))
-    yield from run.flush()
+    yield from batcher.flush()
 
 
-class _Run:
-    """The conversation being read and its messages that were not handed over yet."""
+class _Batcher:
+    """Collects the messages of the conversation that is being read, and yields them in batches."""
 
     def __init__(self) -> None:
         self._heading: Batch | None = None
-        self._held: list[JsonObject] = []
-        self._size = 0
+        self._pending: list[JsonObject] = []
+        self._characters = 0
 
-    def take(self, record: Any) -> Iterator[Batch]:
+    def add(self, record: Any) -> Iterator[Batch]:
+        """Add a line, and yield the batches that it completes."""
         kind = record.get("type") if isinstance(record, dict) else None
         if kind == "conversation":
             heading = _heading(record)
@@ -132,20 +126,23 @@ class _Run:
             if self._heading is None or self._heading.conversation != conversation:
                 yield from self.flush()
                 self._heading = Batch(conversation, None, (), None, [])
-            elif len(self._held) == MAX_MESSAGES or self._size > MAX_TEXT:
+            elif len(self._pending) == MAX_BATCH_MESSAGES or self._characters > MAX_BATCH_CHARACTERS:
                 yield from self.flush()
-            self._held.append(message)
-            self._size += len(message["content"])
+            self._pending.append(message)
+            self._characters += len(message["content"])
         else:
             raise Unreadable("a line of an unknown type")
 
     def flush(self) -> Iterator[Batch]:
-        heading, held = self._heading, self._held
-        self._held, self._size = [], 0
+        """Yield the messages that are left."""
+        heading, pending = self._heading, self._pending
+        self._pending, self._characters = [], 0
         if heading is None:
             return
-        if held:
-            yield from batched(heading.conversation, held, title=heading.title, tags=heading.tags, zone=heading.zone)
+        if pending:
+            yield from split_into_batches(
+                heading.conversation, pending, title=heading.title, tags=heading.tags, zone=heading.zone
+            )
         else:
             yield heading
 
@@ -155,17 +152,17 @@ def _check_header(first: Decoded | Skipped | None) -> None:
     version = header.get("version") if isinstance(header, dict) and header.get("format") == "recollect" else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InvalidInput("unknown_format", "The first line is not the header of a Recollect export")
-    if version > VERSION:
+    if version > FORMAT_VERSION:
         raise InvalidInput(
-            "format_too_new", f"The export has version {version}, this Recollect reads {VERSION}; update it"
+            "format_too_new", f"The export has version {version}, this Recollect reads {FORMAT_VERSION}; update it"
         )
 
 
-def _told(record: JsonObject, where: str) -> ToldOfOneself:
-    updated_at = _at(record, "updated_at")
+def _profile(record: JsonObject, where: str) -> ExportedProfile:
+    updated_at = _time(record, "updated_at")
     if updated_at is None:
         raise Unreadable("a profile without its time")
-    return ToldOfOneself(
+    return ExportedProfile(
         where, {name: record[name] for name in record if name not in ("type", "updated_at")}, updated_at
     )
 
@@ -180,15 +177,15 @@ def _heading(record: JsonObject) -> Batch:
 
 def _conversation(record: JsonObject, key: str) -> str:
     name = record.get(key)
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-        raise Unreadable(f"its conversation needs a name of 1 to {MAX_NAME} characters")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARACTERS:
+        raise Unreadable(f"its conversation needs a name of 1 to {MAX_NAME_CHARACTERS} characters")
     return name
 
 
 def _message(record: JsonObject) -> JsonObject:
-    known, role, content = record.get("id"), record.get("role"), record.get("content")
-    if not isinstance(known, str) or not 0 < len(known) <= MAX_NAME:
-        raise Unreadable(f"its id must be text of 1 to {MAX_NAME} characters")
+    message_id, role, content = record.get("id"), record.get("role"), record.get("content")
+    if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_NAME_CHARACTERS:
+        raise Unreadable(f"its id must be text of 1 to {MAX_NAME_CHARACTERS} characters")
     if role not in ROLES:
         raise Unreadable("its role is unknown")
     if not isinstance(content, str):
@@ -201,28 +198,28 @@ def _message(record: JsonObject) -> JsonObject:
     fields = {
         "role": role,
         "content": content,
-        "id": known,
-        "at": _at(record),
+        "id": message_id,
+        "at": _time(record, "at"),
         "source": record.get("source"),
-        "name": _optional(record, "name", str),
-        "model_variant": _optional(record, "model_variant", str),
         "tool_calls": calls,
-        "tool_call_id": _optional(record, "tool_call_id", str),
         "metadata": _optional(record, "metadata", dict),
-        "importance": _optional(record, "importance", (int, float)),
-        "replaced": _optional(record, "replaced", int) or None,
     }
+    for field in FIELDS:
+        if field.imported and field.name not in fields:
+            kind = (list, dict) if field.is_json else _JSON_TYPES[field.column or "TEXT"]
+            fields[field.name] = _optional(record, field.name, kind)
+    fields["replaced"] = fields["replaced"] or None
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _at(record: JsonObject, key: str = "at") -> str | None:
-    at: str | None = _optional(record, key, str)
+def _time(record: JsonObject, key: str) -> str | None:
+    time: str | None = _optional(record, key, str)
     try:
-        if at is not None:
-            datetime.fromisoformat(at)
+        if time is not None:
+            datetime.fromisoformat(time)
     except ValueError as error:
         raise Unreadable("its time is not ISO-8601") from error
-    return at
+    return time
 
 
 def _optional(record: JsonObject, key: str, kind: type | tuple[type, ...]) -> Any:

@@ -12,9 +12,9 @@ from recollect.formats.batches import (
     Transcript,
     Unreadable,
     conversation_name,
-    label,
-    short,
-    source_id,
+    describe_position,
+    short_text,
+    usable_id,
 )
 from recollect.formats.parts import join_parts
 
@@ -29,40 +29,41 @@ _ROLES: Final = {
 
 
 def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+    """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(messages := record.get("messages"), list):
         yield Skipped(where, "it has no list of messages")
         return
     name = conversation_name("openai", record.get("id"), record)
-    where = label(where, name)
+    where = describe_position(where, name)
     transcript = Transcript()
     for number, message in enumerate(messages, 1):
         try:
             _add(transcript, message)
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short(record.get("title")))
+    yield from transcript.batches(name, where, title=short_text(record.get("title")))
 
 
 def _add(transcript: Transcript, message: Any) -> None:
     if not isinstance(message, dict):
         raise Unreadable("it is not an object")
-    given = message.get("role")
-    role = _ROLES.get(given) if isinstance(given, str) else None
+    foreign_role = message.get("role")
+    role = _ROLES.get(foreign_role) if isinstance(foreign_role, str) else None
     if role is None:
         raise Unreadable("its role is unknown")
     text, others = _content(message)
     calls = _tool_calls(message)
-    answers = source_id(message.get("tool_call_id"))
-    if not (text or calls or answers):
+    tool_call_id = usable_id(message.get("tool_call_id"))
+    if not (text or calls or tool_call_id):
         raise Unreadable("it has no text")
     transcript.add(
         role,
         text,
         id=message.get("id"),
         at=message.get("created_at"),
-        name=short(message.get("name")),
+        name=short_text(message.get("name")),
         tool_calls=calls,
-        tool_call_id=answers,
+        tool_call_id=tool_call_id,
         metadata={"parts": others} if others else None,
     )
 

@@ -1,6 +1,6 @@
-"""Turns contents made of parts or blocks into text: text is joined, the rest is named in brackets.
+"""Turns message contents that are lists of parts into text. Text parts are joined; others are named in brackets.
 
-The shapes of OpenAI messages, ChatGPT nodes and Claude blocks overlap enough to be read in one place.
+The parts of OpenAI messages, ChatGPT nodes and Claude blocks overlap enough to be read by the same rules.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from recollect.formats.batches import bounded
+from recollect.formats.batches import bound_parts
 
-_NAMES: Final = {
+_PART_NAMES: Final = {
     "image_url": "image",
     "input_image": "image",
     "image_asset_pointer": "image",
@@ -23,12 +23,12 @@ _NAMES: Final = {
     "tool_use": "tool use",
     "tool_result": "tool result",
 }
-# Fields that hold the text of a part, in order of preference.
-_TEXTS: Final = ("text", "refusal")
+# Fields that hold the text of a part, the preferred one first.
+_TEXT_FIELDS: Final = ("text", "refusal")
 
 
 def join_parts(parts: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The text of the parts, and those that are more than text, cut to a size fit for metadata."""
+    """Return the text of all parts, and the parts that are not text, cut to a size that fits into metadata."""
     texts: list[str] = []
     others: list[Any] = []
     for part in parts:
@@ -38,14 +38,14 @@ def join_parts(parts: Sequence[Any]) -> tuple[str, list[Any]]:
             others.append(part)
         if text:
             texts.append(text)
-    return "\n".join(texts), bounded(others)
+    return "\n".join(texts), bound_parts(others)
 
 
 def _text_of(part: Any) -> str | None:
     if isinstance(part, str):
         return part
     if isinstance(part, dict):
-        for key in _TEXTS:
+        for key in _TEXT_FIELDS:
             if isinstance(text := part.get(key), str):
                 return text
     return None
@@ -55,9 +55,9 @@ def _describe(part: Any) -> str:
     if not isinstance(part, dict):
         return ""
     kind = part.get("type") or part.get("content_type")
-    if kind == "thinking":  # kept in metadata only: it was not said to anybody
+    if kind == "thinking":  # kept in metadata only: the model did not say it to the user
         return ""
-    label = _NAMES.get(kind, kind[:40]) if isinstance(kind, str) else "part"
+    label = _PART_NAMES.get(kind, kind[:40]) if isinstance(kind, str) else "part"
     details = [label]
     if isinstance(name := part.get("name"), str) and name:
         details[0] = f"{label}: {name[:100]}"

@@ -11,8 +11,8 @@ from recollect.formats.batches import (
     Transcript,
     Unreadable,
     conversation_name,
-    label,
-    short,
+    describe_position,
+    short_text,
 )
 
 _ROLES: Final = {
@@ -36,26 +36,27 @@ _ROLES: Final = {
 
 
 def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+    """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(turns := record.get("conversations"), list):
         yield Skipped(where, "it has no list of conversations")
         return
     name = conversation_name("sharegpt", record.get("id"), record)
-    where = label(where, name)
+    where = describe_position(where, name)
     transcript = Transcript()
     if isinstance(system := record.get("system"), str) and system:
         transcript.add("system", system)
     for number, turn in enumerate(turns, 1):
         try:
-            _add(transcript, turn, short(record.get("model")))
+            _add(transcript, turn, short_text(record.get("model")))
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short(record.get("title")))
+    yield from transcript.batches(name, where, title=short_text(record.get("title")))
 
 
 def _add(transcript: Transcript, turn: Any, model: str | None) -> None:
     if not isinstance(turn, dict):
         raise Unreadable("it is not an object")
-    # Some sets use the OpenAI words for the same two fields.
+    # Some data sets use OpenAI's names for the same two fields.
     speaker, value = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
     role = _ROLES.get(speaker.lower()) if isinstance(speaker, str) else None
     if role is None:

@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into JSON records and decodes them one at a time.
+"""Splits a stream of bytes into JSON records and decodes them one at a time.
 
-Never holds more than one chunk and one record. Knows JSON, not what the records mean. A record that is
-too long, malformed or cut off becomes a `Skipped`, and reading goes on behind it.
+Never holds more than one chunk and one record. Knows JSON, not what the records mean. A record that is too long,
+malformed or cut off becomes a `Skipped`, and reading goes on after it.
 """
 
 from __future__ import annotations
@@ -14,62 +14,62 @@ from typing import Any, Final
 
 from recollect.formats.batches import Skipped, Unreadable
 
-MAX_DEPTH: Final = 64
+MAX_NESTING: Final = 64
 
-Raw = tuple[str, bytes]
-Decoded = tuple[str, Any]
+Raw = tuple[str, bytes]  # the position in the file, for reports, and the bytes of one record
+Decoded = tuple[str, Any]  # the position and the decoded record
 
-# Possessive throughout: linear time and no backtracking state, whatever the bytes are.
+# All quantifiers are possessive: time is linear, and no state for backtracking is kept, whatever the bytes are.
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _STRING_REST: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_INSIDE: Final = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[{]++|[\]}]++|")?', re.DOTALL)
-_AT_TOP: Final = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+)*+([\[{]|[\]}]|,|")?', re.DOTALL)
+_IN_ELEMENT: Final = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[{]++|[\]}]++|")?', re.DOTALL)
+_IN_ARRAY: Final = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+)*+([\[{]|[\]}]|,|")?', re.DOTALL)
 _QUOTE, _COMMA, _OPENING = ord('"'), ord(","), b"[{"
 
 
-class _Held:
-    """The bytes of one record as they arrive; beyond the limit they are dropped."""
+class _RecordBuffer:
+    """The bytes of one record as they arrive. Beyond the limit they are dropped."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._bytes = bytearray()
-        self._over = False
+        self._is_too_long = False
 
     def add(self, data: bytes) -> None:
-        if self._over or len(self._bytes) + len(data) > self._limit:
-            self._over = True
+        if self._is_too_long or len(self._bytes) + len(data) > self._limit:
+            self._is_too_long = True
             self._bytes.clear()
         else:
             self._bytes += data
 
     def take(self, where: str) -> Raw | Skipped | None:
-        """What was held, and start anew; None if it is blank."""
-        data, over = bytes(self._bytes).strip(), self._over
+        """Return the record and start the next one. None if it is blank, a report if it is too long."""
+        data, is_too_long = bytes(self._bytes).strip(), self._is_too_long
         self._bytes.clear()
-        self._over = False
-        if over:
+        self._is_too_long = False
+        if is_too_long:
             return Skipped(where, f"longer than the limit of {self._limit:,} bytes")
         return (where, data) if data else None
 
 
 def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[Raw | Skipped]:
-    """One record per line; blank lines count but are not records."""
-    held = _Held(limit)
+    """Yield one record for each line. Blank lines are counted but are no records."""
+    record = _RecordBuffer(limit)
     number = 1
     for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            held.add(line)
-            if taken := held.take(f"line {number}"):
-                yield taken
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            record.add(line)
+            if item := record.take(f"line {number}"):
+                yield item
             number += 1
-        held.add(rest)
-    if taken := held.take(f"line {number}"):
-        yield taken
+        record.add(rest)
+    if item := record.take(f"line {number}"):
+        yield item
 
 
-class _Borders:
-    """Finds where the elements of a JSON array end. Its state survives the border between two chunks."""
+class _ElementScanner:
+    """Finds where the elements of a JSON array end. Its state is kept from one chunk to the next."""
 
     def __init__(self) -> None:
         self.depth = 1
@@ -77,11 +77,11 @@ class _Borders:
         self._escaped = False
 
     @property
-    def between(self) -> bool:
+    def is_between_elements(self) -> bool:
         return self.depth == 1 and not self.in_string
 
-    def find(self, chunk: bytes, position: int) -> int:
-        """Where the next comma or closing bracket of the array itself is; the chunk's length if not in it."""
+    def find_end(self, chunk: bytes, position: int) -> int:
+        """Return the index of the array's next comma or closing bracket; the chunk's length if it has none."""
         end = len(chunk)
         if self._escaped and position < end:
             self._escaped = False
@@ -92,35 +92,35 @@ class _Borders:
             elif self.depth > 1:
                 position = self._leave_element(chunk, position)
             else:
-                match = _AT_TOP.match(chunk, position)
+                match = _IN_ARRAY.match(chunk, position)
                 if match is None or not match.lastindex:
                     return end
                 position = match.end()
-                found = chunk[position - 1]
-                if found == _QUOTE:
+                byte = chunk[position - 1]
+                if byte == _QUOTE:
                     self.in_string = True
-                elif found in _OPENING:
+                elif byte in _OPENING:
                     self.depth += 1
                 else:
                     return position - 1
         return end
 
     def _leave_element(self, chunk: bytes, position: int) -> int:
-        """Go on until the depth is back at the array's own, a string leaves the chunk, or the chunk ends."""
+        """Move on to the end of the element, to a string that the chunk cuts off, or to the end of the chunk."""
         depth = self.depth
-        for match in _INSIDE.finditer(chunk, position):
+        for match in _IN_ELEMENT.finditer(chunk, position):
             position = match.end()
             if match.lastindex is None:
                 break
-            found = chunk[position - 1]
-            if found in _OPENING:
+            byte = chunk[position - 1]
+            if byte in _OPENING:
                 depth += position - match.start(1)
-            elif found == _QUOTE:
+            elif byte == _QUOTE:
                 self.in_string = True
                 break
             else:
                 depth -= position - match.start(1)
-                if depth <= 1:  # the run of brackets may go on and close the array as well
+                if depth <= 1:  # the same run of brackets may close the array as well
                     position += depth - 1
                     depth = 1
                     break
@@ -134,45 +134,45 @@ class _Borders:
             return position
         if chunk[position] == _QUOTE:
             self.in_string = False
-        else:  # a backslash at the very end: the byte it escapes is in the next chunk
+        else:  # a backslash ends the chunk: the byte it escapes is in the next one
             self._escaped = True
         return position + 1
 
 
 def split_array(chunks: Iterable[bytes], limit: int, *, bracketed: bool = True) -> Iterator[Raw | Skipped]:
-    """The elements of a JSON array whose opening bracket was already taken off.
+    """Yield the elements of a JSON array. The caller has removed its opening bracket.
 
-    With `bracketed=False` there never was one: the stream is a single value.
+    With `bracketed=False` there is no array: the stream is a single value.
     """
-    borders, held = _Borders(), _Held(limit)
+    scanner, record = _ElementScanner(), _RecordBuffer(limit)
     number, ended = 1, False
     for chunk in chunks:
         start = 0
-        while not ended and (border := borders.find(chunk, start)) < len(chunk):
-            held.add(chunk[start:border])
-            if taken := held.take(f"conversation {number}"):
-                yield taken
+        while not ended and (end := scanner.find_end(chunk, start)) < len(chunk):
+            record.add(chunk[start:end])
+            if item := record.take(f"conversation {number}"):
+                yield item
             number += 1
-            start = border + 1
-            ended = chunk[border] != _COMMA
+            start = end + 1
+            ended = chunk[end] != _COMMA
         if not ended:
-            held.add(chunk[start:])
+            record.add(chunk[start:])
         elif chunk[start:].strip():
-            yield Skipped("the end", "there is more text behind the end of the array")
+            yield Skipped("the end", "there is more text after the end of the array")
             return
     if ended:
         return
-    if not borders.between:
+    if not scanner.is_between_elements:
         yield Skipped(f"conversation {number}", "the file ends in the middle of it")
         return
-    if taken := held.take(f"conversation {number}"):
-        yield taken
+    if item := record.take(f"conversation {number}"):
+        yield item
     if bracketed:
         yield Skipped("the end", "the closing bracket is missing; the file may be cut short")
 
 
 def decode(pieces: Iterable[Raw | Skipped]) -> Iterator[Decoded | Skipped]:
-    """Parse each record; what is not sound JSON is reported instead."""
+    """Parse each record; yield a report instead if it is not sound JSON."""
     reported = False
     for piece in pieces:
         if isinstance(piece, Skipped):
@@ -193,7 +193,7 @@ def decode(pieces: Iterable[Raw | Skipped]) -> Iterator[Decoded | Skipped]:
 
 
 def parse(text: str) -> Any:
-    """One JSON value; raises Unreadable with a reason that quotes nothing of it."""
+    """Parse one JSON value. Raise Unreadable with a reason that quotes nothing of it."""
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -204,7 +204,7 @@ def parse(text: str) -> Any:
         raise
     except ValueError as error:  # an integer with more digits than Python reads
         raise Unreadable("it holds a number that is too long") from error
-    if _deeper_than(value, MAX_DEPTH):
+    if _deeper_than(value, MAX_NESTING):
         raise Unreadable("nested too deeply")
     return value
 

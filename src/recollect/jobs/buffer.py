@@ -1,6 +1,6 @@
-"""Rows that are noted while somebody waits for an answer and written later, by the worker.
+"""Rows that are noted while a question is answered and written later, by the worker.
 
-Losing a few of them costs little; a commit for each would cost every question.
+Losing a few of them costs little. A commit for each would slow down every question.
 """
 
 from __future__ import annotations
@@ -15,47 +15,48 @@ from recollect.core.protocols import Clock
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R")
-BUFFER: Final = 10_000  # rows; if nobody writes them, the oldest are lost, not the process's memory
-FORGET_EVERY: Final = timedelta(hours=1)
+BufferedRow = TypeVar("BufferedRow")
+MAX_BUFFERED_ROWS: Final = 10_000  # while they cannot be written, the oldest are dropped to save memory
+DELETE_INTERVAL: Final = timedelta(hours=1)  # between deletions of old rows
 
 
-class Buffered(Generic[R]):
-    """An upkeep of the worker, which also forgets rows that are older than they are `kept`."""
+class BufferedRows(Generic[BufferedRow]):
+    """A buffer of rows. As maintenance of the worker it writes them and deletes stored ones above `retention`."""
 
     name: str
-    kept: timedelta
+    retention: timedelta
 
     def __init__(
         self,
         clock: Clock,
         *,
-        save: Callable[[Sequence[R]], Awaitable[None]],
-        forget: Callable[[datetime], Awaitable[int]],
+        save: Callable[[Sequence[BufferedRow]], Awaitable[None]],
+        delete_old: Callable[[datetime], Awaitable[int]],
     ) -> None:
-        self._clock, self._save, self._forget = clock, save, forget
-        self._rows: list[R] = []
-        self._forgot: datetime | None = None
+        """`delete_old` deletes the stored rows from before a moment."""
+        self._clock, self._save, self._delete_old = clock, save, delete_old
+        self._rows: list[BufferedRow] = []
+        self._deleted_at: datetime | None = None
 
-    def _hold(self, row: R) -> None:
+    def _buffer(self, row: BufferedRow) -> None:
         self._rows.append(row)
-        del self._rows[:-BUFFER]
+        del self._rows[:-MAX_BUFFERED_ROWS]
 
     async def flush(self) -> None:
-        """Write what is noted; what cannot be written is kept for the next time, as far as there is room."""
+        """Write the buffered rows. If the store fails, keep the newest of them for the next time."""
         rows, self._rows = self._rows, []
         if rows:
             try:
                 await self._save(rows)
             except RecollectError as error:
                 log.warning("%s cannot be written: %s", self.name, error.code)
-                self._rows = (rows + self._rows)[-BUFFER:]
+                self._rows = (rows + self._rows)[-MAX_BUFFERED_ROWS:]
 
     async def tend(self) -> int:
-        """Never counts as work done: a drain would not end."""
+        """Write the buffered rows and, every `DELETE_INTERVAL`, delete old ones. Return 0: see `Maintenance`."""
         await self.flush()
         now = self._clock.now()
-        if self._forgot is None or abs(now - self._forgot) >= FORGET_EVERY:
-            self._forgot = now
-            await self._forget(now - self.kept)
+        if self._deleted_at is None or abs(now - self._deleted_at) >= DELETE_INTERVAL:
+            self._deleted_at = now
+            await self._delete_old(now - self.retention)
         return 0

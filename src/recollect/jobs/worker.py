@@ -1,6 +1,6 @@
 """The level-triggered worker: it looks at what is missing, does it, and looks again.
 
-Nothing is queued, so nothing can be lost: a crash repeats work. A lease on each conversation keeps two processes from
+Nothing is queued, so nothing can be lost: a crash repeats work. A lease on each unit of work keeps two processes from
 doing the same thing at once; the work is idempotent all the same.
 """
 
@@ -12,113 +12,55 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from recollect.core.errors import RecollectError
 from recollect.core.models import Done, Principal
-from recollect.core.protocols import Clock
+from recollect.jobs.job import Interrupted, Job, Maintenance, Step, StopSignal, Work
+from recollect.jobs.leases import LeaseKeeper
 from recollect.runtime.error_log import log_unexpected
-from recollect.storage.driver import Row
-from recollect.storage.store import SqlStore
 
 log = logging.getLogger(__name__)
-GATHER = 0.2  # seconds
-OTHERS = 0.05  # seconds between looks at what another process holds
-TRIED = 4  # pages of a slow track that a sweep tries until one of them gets done
-ROUNDS = 100  # of a quick track in one sweep, while it gets on; then slow ones have their turn
-EVERY = 2**62  # more keys than there can be
-FAILED = 5.0  # seconds before what failed is tried again
+BURST_SECONDS: Final = 0.2  # messages that arrive within it make one sweep
+OTHERS_POLL_SECONDS: Final = 0.05  # between looks at what another process holds
+MAX_FAILED_PAGES: Final = 4  # a job that is not exhaustive ends its sweep after so many pages with failures
+MAX_ROUNDS: Final = 100  # rounds of an exhaustive job in one sweep; then the other jobs get their turn
+RETRY_SECONDS: Final = 5.0  # before work that failed is tried again
+LAST_KEY: Final = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A conversation whose derived rows are missing above `after` and up to `through`, of `last` messages."""
+@dataclass(slots=True)
+class _Tally:
+    """The counts and failures of a sweep, by the names of steps."""
 
-    principal: Principal
-    conversation: str
-    key: int
-    after: int
-    through: int
-    last: int
-    generation: int
-    words_version: int
-    is_over: Callable[[], bool] = lambda: False  # whether to end where something is done,
-    is_stopped: Callable[[], bool] = lambda: False  # and whether to end at once, and lose what is begun
-
-    @property
-    def made_of(self) -> tuple[int, int]:
-        """Which conversation the rows are made of: one of the same name may have taken its place meanwhile."""
-        return self.key, self.generation
-
-
-class Interrupted(RecollectError):
-    """Raised by a chore that was told to stop; what it has not done is still due."""
-
-    def __init__(self, done: int = 0) -> None:
-        """Of what it should do, so much is done and kept."""
-        super().__init__("interrupted", "The work was told to stop.", retryable=True)
-        self.done = done
-
-
-class Chore(Protocol):
-    """One kind of derived work. `do` may be interrupted anywhere and repeated; it returns how much it did."""
-
-    name: str
-
-    async def do(self, work: Work) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """Chores that share a cursor in each conversation. What is slow or may fail has a track of its own.
-
-    `slice` messages of a conversation are worked on under one lease, in `side_by_side` conversations at once. A track
-    that is not `whole` does only that much in one sweep, so that others need not wait until it is through.
-    """
-
-    name: str
-    chores: Sequence[Chore]
-    slice: int = 500
-    side_by_side: int = 16
-    whole: bool = True
-
-
-class Upkeep(Protocol):
-    """Work that belongs to the store as a whole."""
-
-    name: str
-
-    async def tend(self) -> int: ...
+    counts: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 class Worker:
+    """Sweeps over its jobs: in the background (`run`), or until nothing is missing (`drain`)."""
+
     def __init__(
         self,
-        store: SqlStore,
-        clock: Clock,
+        leases: LeaseKeeper,
         *,
-        holder: str,
-        tracks: Sequence[Track],
-        upkeep: Sequence[Upkeep],
-        lease: Callable[[], timedelta],
+        jobs: Sequence[Job],
+        maintenance: Sequence[Maintenance],
         prepare: Callable[[Principal], Awaitable[object]],
     ) -> None:
-        """Before the work on somebody's conversation all is `prepare`d for that person."""
-        self._prepare = prepare
-        self._store, self._clock, self._holder = store, clock, holder
-        self._tracks, self._upkeep = tracks, upkeep
-        self._lease = lease
+        """`prepare` is called before the work on something of a person, for example to read that person's settings."""
+        self._leases, self._prepare = leases, prepare
+        self._jobs, self._maintenance = jobs, maintenance
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._noticed = False
-        self._ended: dict[str, int] = {}  # the conversation at which the last sweep of a track ended
+        self._last_keys: dict[str, int] = {}  # where the last sweep of a job that is not exhaustive ended
 
     def notify(self) -> None:
-        """Something was added here: do not wait for the next look. Called from any thread, often, so it is cheap."""
+        """Make the worker look now. Called from any thread after every message, so it is cheap."""
         if not self._noticed and self._loop is not None:
             self._noticed = True
             with suppress(RuntimeError):  # the loop has just been closed
@@ -126,43 +68,48 @@ class Worker:
 
     @property
     def is_busy(self) -> bool:
+        """Say whether a sweep is under way."""
         return self._sweeping.locked()
 
     def stop(self) -> None:
+        """End the current sweep and `run`, as soon as jobs can be interrupted."""
         self._stop.set()
         self._wake.set()
 
-    async def run(self, poll: Callable[[], float], *, before: Callable[[], Awaitable[object]]) -> None:
-        """Sweep until stopped; between sweeps wait for a notice or the next look at what others did."""
+    async def run(self, poll_seconds: Callable[[], float], *, before: Callable[[], Awaitable[object]]) -> None:
+        """Sweep until stopped. Between sweeps wait for a notice, or for the next look at what other processes added.
+
+        `before` is awaited before each sweep.
+        """
         self._loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             self._noticed = False
             self._wake.clear()
-            delay = poll()
+            delay = poll_seconds()
             try:
                 await before()
                 done = await self.sweep()
                 if done.failed:
-                    delay = max(delay, FAILED)
+                    delay = max(delay, RETRY_SECONDS)
                 elif any(done.counts.values()):
                     continue  # there may be more
             except Exception as error:  # noqa: BLE001 - the worker goes on
                 if is_ending(error):
-                    return  # by the end of the program, which nobody told us of
+                    return
                 if isinstance(error, RecollectError):
                     log.warning("the worker cannot reach its store: %s", error.code)
                 else:
                     log_unexpected(log, "a sweep", error)
             await _pause(self._wake, delay)
-            await _pause(self._stop, min(GATHER, delay))  # a burst of messages makes one sweep
+            await _pause(self._stop, min(BURST_SECONDS, delay))
 
     async def drain(self, timeout: float | None = None) -> Done:
-        """Sweep until nothing is missing, or only what fails, or time is up.
+        """Sweep until nothing is missing, or only what fails, or until `timeout` seconds are over.
 
-        What another process is working on is waited for, but not longer than its lease lasts.
+        Work that another process holds is waited for, but not longer than a lease lasts.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        patience = time.monotonic() + self._lease().total_seconds()
+        lease_end = time.monotonic() + self._leases.duration.total_seconds()
         total: Counter[str] = Counter()
         while True:
             done = await self.sweep(deadline)
@@ -170,33 +117,31 @@ class Worker:
             worked = any(done.counts.values())
             if self._stop.is_set() or _is_past(deadline):
                 return Done(dict(total), done.failed, done.complete and not worked)
-            if not worked and (done.complete or done.failed or _is_past(patience)):
+            if not worked and (done.complete or done.failed or _is_past(lease_end)):
                 return Done(dict(total), done.failed, done.complete)
             if not worked:
-                await _pause(self._stop, OTHERS)
+                await _pause(self._stop, OTHERS_POLL_SECONDS)
 
     async def sweep(self, deadline: float | None = None) -> Done:
-        """One look at everything."""
-        counts: Counter[str] = Counter()
-        failed: dict[str, str] = {}
-        complete = True
-        if not await self._turn(deadline):
+        """Look once at everything that may be due, and do it. `deadline` is in seconds of the monotonic clock."""
+        if not await self._begin_sweep(deadline):
             return Done({}, {}, complete=False)
+        tally, complete = _Tally(), True
         try:
-            for upkeep in self._upkeep:
-                counts[upkeep.name] += await upkeep.tend()
-            for track in self._tracks:
-                for _ in range(ROUNDS if track.whole else 1):  # what is quick is done before what is slow begins
-                    worked, all_done = await self._round(track, deadline, counts, failed)
+            for task in self._maintenance:
+                tally.counts[task.name] += await task.tend()
+            for job in self._jobs:
+                for _ in range(MAX_ROUNDS if job.pace.exhaustive else 1):
+                    worked, all_done = await self._round(job, deadline, tally)
                     complete = complete and all_done
                     if not worked:
                         break
         finally:
             self._sweeping.release()
-        return Done(dict(counts), failed, complete and not failed)
+        return Done(dict(tally.counts), tally.failed, complete and not tally.failed)
 
-    async def _turn(self, deadline: float | None) -> bool:
-        """Wait until nobody else sweeps, but not beyond the deadline."""
+    async def _begin_sweep(self, deadline: float | None) -> bool:
+        """Wait until no other sweep of this worker runs. Return False if the deadline comes first."""
         if deadline is None or not self._sweeping.locked():
             return await self._sweeping.acquire()
         try:
@@ -204,115 +149,93 @@ class Worker:
         except TimeoutError:
             return False
 
-    async def _round(
-        self, track: Track, deadline: float | None, counts: Counter[str], failed: dict[str, str]
-    ) -> tuple[bool, bool]:
-        """A slice for every conversation with work, or for a few where that is slow. Whether any of it was done, and
-        whether all of it. Where there was nothing to do after all, a slow track looks on too."""
+    async def _round(self, job: Job, deadline: float | None, tally: _Tally) -> tuple[bool, bool]:
+        """Do every unit of a job that is due; of a job that is not exhaustive, one page of them.
 
-        def is_over() -> bool:
+        Return whether anything was done, and whether everything was. Where a page turned out to need nothing, the next
+        one is looked at too.
+        """
+
+        def should_end() -> bool:
             return self._stop.is_set() or _is_past(deadline)
 
-        worked, all_done, failures = False, True, 0
-        async for works in self._missing(track, is_over):
-            if is_over():
+        stop = StopSignal(should_end, self._stop.is_set)
+        worked, all_done, failed_pages = False, True, 0
+        async for works in self._pages(job):
+            if should_end():
                 return False, False
-            # Side by side, so that their small writes share commits.
-            before = counts.total()
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._attend(track, work, counts, failed)) for work in works]
-            done = [task.result() for task in tasks]
-            reached = all(work.through == work.last for work in works)
-            worked, all_done = worked or any(done), all_done and all(done) and (track.whole or reached)
-            failures += not all(done)
-            if not track.whole and (counts.total() > before or failures == TRIED):
+            count_before = tally.counts.total()
+            async with asyncio.TaskGroup() as group:  # side by side, so that their small writes share commits
+                tasks = [group.create_task(self._attend(job, work, stop, tally)) for work in works]
+            successes = [task.result() for task in tasks]
+            reached_end = job.pace.exhaustive or all(work.is_last for work in works)
+            worked, all_done = worked or any(successes), all_done and all(successes) and reached_end
+            failed_pages += not all(successes)
+            is_enough = tally.counts.total() > count_before or failed_pages == MAX_FAILED_PAGES
+            if not job.pace.exhaustive and is_enough:
                 return worked, False  # there may be more
         return worked, all_done
 
-    async def _missing(self, track: Track, is_over: Callable[[], bool]) -> AsyncIterator[list[Work]]:
-        """Conversations with work, page by page. What is not a whole track begins where the last sweep ended, and comes
-        round, so that conversations whose work fails do not keep it from the others."""
-        start = 0 if track.whole else self._ended.get(track.name, 0)
-        for after, last in ((start, EVERY), (0, start)):
-            async for rows in self._pages(track, after, last):
-                self._ended[track.name] = rows[-1]["key"]
-                yield [self._work(row, track, is_over) for row in rows]
+    async def _pages(self, job: Job) -> AsyncIterator[list[Work]]:
+        """Yield the units that are due, a few at a time.
 
-    async def _pages(self, track: Track, after: int, last: int) -> AsyncIterator[list[Row]]:
-        """Rows of conversations with keys above `after` and up to `last`."""
-        while after < last and (rows := await self._store.due(track.name, after=after, limit=track.side_by_side)):
-            after = rows[-1]["key"]
-            if wanted := [row for row in rows if row["key"] <= last]:
-                yield wanted
+        A job that is not exhaustive begins where its last sweep ended and comes round, so that units whose work fails
+        do not keep it from the others.
+        """
+        start = 0 if job.pace.exhaustive else self._last_keys.get(job.name, 0)
+        for after, last in ((start, LAST_KEY), (0, start)):
+            while after < last and (page := await job.due(after=after, limit=job.pace.parallel)):
+                after = page[-1].key
+                if works := [work for work in page if work.key <= last]:
+                    self._last_keys[job.name] = works[-1].key
+                    yield works
 
-    def _work(self, row: Row, track: Track, is_over: Callable[[], bool]) -> Work:
-        return Work(
-            Principal(row["person"]),
-            row["name"],
-            key=row["key"],
-            after=row["cursor"],
-            through=min(row["last_seq"], row["cursor"] + track.slice),
-            last=row["last_seq"],
-            generation=row["generation"],
-            words_version=row["words_version"],
-            is_over=is_over,
-            is_stopped=self._stop.is_set,
-        )
-
-    async def _attend(self, track: Track, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
-        """All chores of one conversation under its lease. False if another process has it or a chore failed."""
-        name = f"{track.name}:{work.key}"
-        now = self._clock.now()
-        if not await self._store.take_lease(name, holder=self._holder, now=now, until=now + self._lease()):
+    async def _attend(self, job: Job, work: Work, stop: StopSignal, tally: _Tally) -> bool:
+        """Do all steps of one unit under its lease. Return False if another process has it or a step failed."""
+        lease = self._leases.named(f"{job.name}:{work.key}")
+        if not await self._leases.take(lease):
             return False
-        ok = True
+        succeeded = True
         try:
             await self._prepare(work.principal)
-            for chore in track.chores:
-                ok = await self._try(chore, work, counts, failed) and ok
+            for step in job.steps:
+                succeeded = await self._try(step, work, stop, tally) and succeeded
         except BaseException:
-            await self._store.release_lease(name, holder=self._holder)
+            await self._leases.release(lease)
             raise
-        if ok:
-            await self._store.finish_work(
-                track.name,
-                name,
-                holder=self._holder,
-                key=work.key,
-                after=work.after,
-                through=work.through,
-                generation=work.generation,
-            )
+        if succeeded:
+            await job.finish(work, lease)
         else:
-            await self._store.release_lease(name, holder=self._holder)
-        return ok
+            await self._leases.release(lease)
+        return succeeded
 
-    async def _try(self, chore: Chore, work: Work, counts: Counter[str], failed: dict[str, str]) -> bool:
+    async def _try(self, step: Step[Any], work: Work, stop: StopSignal, tally: _Tally) -> bool:
+        """Do one step. Note what it did or why it failed; return whether it succeeded."""
         try:
-            done = await chore.do(work)
+            done = await step.do(work, stop)
         except Interrupted as error:
-            counts[chore.name] += error.done
+            tally.counts[step.name] += error.done
             return False
         except RecollectError as error:
             if self._stop.is_set():
                 return False  # interrupted, not failed
             if is_ending(error):
                 raise
-            log.warning("%s failed: %s", chore.name, error.code)
-            failed[chore.name] = error.code
+            log.warning("%s failed: %s", step.name, error.code)
+            tally.failed[step.name] = error.code
             return False
         except Exception as error:
             if is_ending(error):
                 raise
-            log_unexpected(log, chore.name, error)
-            failed[chore.name] = "unexpected"
+            log_unexpected(log, step.name, error)
+            tally.failed[step.name] = "unexpected"
             return False
-        counts[chore.name] += done  # after the await: others count meanwhile
+        tally.counts[step.name] += done  # after the await: other steps count meanwhile
         return True
 
 
 def is_ending(error: BaseException) -> bool:
-    """Whether the error only says that the program is ending: its threads can begin nothing any more."""
+    """Say whether an error only means that the program is ending and its threads can begin nothing any more."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(is_ending, error.exceptions))
     if isinstance(error, RecollectError):
@@ -321,7 +244,7 @@ def is_ending(error: BaseException) -> bool:
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, but not longer than this."""
+    """Wait for the event, at most this long."""
     with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
 

@@ -1,16 +1,20 @@
-"""AsyncMemory: the use cases. Each reads, decides in core, and makes one store write; `Memory` is its sync face."""
+"""AsyncMemory: the use cases, one mixin for each group.
+
+A use case reads from the store, lets `core` decide, and makes one write. `recollect.sync.Memory` offers the same
+methods without `await`.
+"""
 
 from __future__ import annotations
 
-from recollect.memory.ask import Asking
-from recollect.memory.brief import Briefing
-from recollect.memory.evaluate import Measuring
-from recollect.memory.log import Log
-from recollect.memory.profile import Personal
-from recollect.memory.topics import Topical
+from recollect.memory.ask import AskMixin
+from recollect.memory.brief import BriefMixin
+from recollect.memory.evaluate import EvaluateMixin
+from recollect.memory.log import LogMixin
+from recollect.memory.profile import ProfileMixin
+from recollect.memory.topics import TopicsMixin
 
 
-class AsyncMemory(Log, Asking, Briefing, Topical, Personal, Measuring):
+class AsyncMemory(LogMixin, AskMixin, BriefMixin, TopicsMixin, ProfileMixin, EvaluateMixin):
     """A memory for one principal on one database.
 
     Use it as `async with AsyncMemory("chat.db") as memory`, or call `close()` at the end. It opens itself on first use.

@@ -1,4 +1,4 @@
-"""What keeps a memory in order: derived work, settings, files, erasing, health."""
+"""Administration of a memory: derived work, settings, files in and out, erasing, health."""
 
 from __future__ import annotations
 
@@ -8,66 +8,68 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recollect.admin import doctor, erase, transfer
+from recollect.admin import doctor, transfer
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt
-from recollect.core.text import identity
-from recollect.memory.lifecycle import Opened
-from recollect.memory.plan import COUNTER
+from recollect.core.scope import ConversationScope, PersonScope, Scope, StoreScope, erase_scope
+from recollect.core.text import check_identity
+from recollect.memory.lifecycle import Lifecycle
+from recollect.memory.plan import ENCODING
 from recollect.providers.tokenizer import tokenizer_for
-from recollect.runtime.machine import cores
+from recollect.runtime.machine import count_usable_cores
 from recollect.settings import Settings
 
 
-class Upkeep(Opened):
-    async def drain(self, *, timeout: float | None = None, briefs: bool = True) -> Done:
-        """Do all derived work now, or for so many seconds. Returns what was done, and whether anything is left.
+class AdminMixin(Lifecycle):
+    """Do derived work; change settings; export, import, back up, restore and erase; check the database."""
 
-        Without `briefs` only what recall needs is done: writing a brief may take a model's time.
+    async def drain(self, *, timeout: float | None = None, briefs: bool = True) -> Done:
+        """Do all derived work now, for at most `timeout` seconds. Return what was done and whether anything is left.
+
+        With `briefs=False` only what recall needs is done: a model may take long to write a brief.
         """
-        arguments.timeout(timeout)
+        arguments.check_timeout(timeout)
         await self._ready()
         await self._current.refresh()
-        return await self._background.drain(timeout, briefs=briefs)
+        return await self._work.drain(timeout, briefs=briefs)
 
     async def rebuild(self, *, conversation: str | None = None, everyone: bool = False) -> Done:
-        """Make derived rows anew from the log: of one conversation, of the person, or of the whole database."""
+        """Make derived rows again from the log: of one conversation, of the person, or of the whole database."""
+        scope: Scope = StoreScope() if everyone else PersonScope(self._principal.person)
         if conversation is not None:
-            identity(conversation, "conversation")
+            check_identity(conversation, "conversation")
             if everyone:
                 raise InvalidInput("invalid_scope", "Rebuild either one conversation or everyone's.")
+            scope = ConversationScope(conversation)
         await self._ready()
-        if everyone:
-            await self._store.rewind_everything()
-        else:
-            await self._store.rewind(self._principal, conversation)
-        return await self._background.drain()
+        await self._store.jobs.rewind(self._principal, scope, self._work.rewinds)
+        return await self._work.drain()
 
     async def warm_up(self, *, processes: int = 1) -> None:
         """Load what the first question would wait for: the built-in embedder, token tables, the rules of the ledger.
 
-        Where this is one of as many `processes` as there are cores, questions are embedded and few rows read without
-        a thread: it would find no core free, and changing threads costs more than what is read.
+        With as many `processes` as there are cores, short questions are embedded and few rows read without a thread:
+        a thread would find no core free, and changing threads costs more than the work.
         """
 
         def load() -> None:
             import recollect.core.extract
-            import recollect.recall.prompt.inputs  # noqa: F401 - they take a while to read
+            import recollect.recall.prompt.builder  # noqa: F401 - they take a while to read
 
             tokenizer_for("gpt-4o-mini").count("warm")
 
         await self._ready()
         await asyncio.to_thread(load)
-        if self._parts.embedder is None:
+        if self._components.embedder is None:
             await self._embedders.embed_question(self._embedders.current, "warm")
-        if processes > 1 and processes >= cores():
+        if processes > 1 and processes >= count_usable_cores():
             self._embedders.inline = True
-            self._store.read_inline()
-            await self._store.serving.has_keys()  # connects, before anybody waits for it
+            self._store.enable_inline_reads()
+            await self._store.server_state.has_keys()  # connects, before anybody waits for it
 
     async def flush(self) -> None:
-        """Write what was noted while somebody waited: how recall fared, uses of profiles. The worker does it, too."""
+        """Write buffered rows now: metrics of recall and uses of profiles. The worker does it every few seconds."""
         await self._ready()
         await self._metrics.flush()
         await self._audit.flush()
@@ -75,25 +77,25 @@ class Upkeep(Opened):
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""
         await self._ready()
-        task = self._shared.task or asyncio.create_task(self._background.run(), name="recollect-worker")
+        task = self._shared.task or asyncio.create_task(self._work.run(), name="recollect-worker")
         await stop.wait()
-        self._background.stop()
+        self._work.stop()
         await task
 
     # Settings
 
     async def settings(self) -> Settings:
-        """The settings in force."""
+        """Return the settings in force."""
         await self._ready()
         return await self._current.refresh()
 
     async def setting_origins(self) -> dict[str, str]:
-        """For each setting where its value comes from: constructor, stored, environment, file or default."""
+        """Return for each setting where its value comes from: constructor, stored, environment, file or default."""
         await self.settings()
         return self._current.origins
 
     async def change_settings(self, **changes: Any) -> Settings:
-        """Change settings now and for later; None takes a change back. Other processes follow by themselves."""
+        """Change settings for this person, from now on. None takes a change back. Other processes follow soon."""
         await self._ready()
         changed = await self._current.change(changes)
         await self._audit.write(self._principal, self._actor, "settings_changed", {"names": sorted(changes)})
@@ -102,12 +104,12 @@ class Upkeep(Opened):
     # In and out
 
     async def export(self, target: str | os.PathLike[str]) -> int:
-        """Write everything the person has to a file of NDJSON. Returns the number of messages.
+        """Write everything the person has to a file of NDJSON. Return the number of messages.
 
-        The profile is in it with consent alone.
+        The profile is included only with consent.
         """
         await self._ready()
-        count = await transfer.export(self._store, self._principal, Path(target))
+        count = await transfer.export(self._store, self._principal, PersonScope(self._principal.person), Path(target))
         await self._audit.write(self._principal, self._actor, "exported", {"messages": count})
         return count
 
@@ -119,40 +121,41 @@ class Upkeep(Opened):
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Imported:
-        """Read a file of our own or of another program. The same file again adds nothing."""
+        """Import a file of Recollect or of another program. Importing the same file again adds nothing.
+
+        `format` is detected if it is not given. `progress` is called with the number of bytes read.
+        """
         await self._ready()
         importer = transfer.Importer(
             self._store,
             self._principal,
             self._clock,
-            database=self._parts.database,
+            database=self._components.database,
             actor=self._actor,
             dry_run=dry_run,
         )
         result = await importer.run(
             Path(source), format=format, record_limit=self._current.now.import_record_bytes, progress=progress
         )
-        self._background.notify()
+        self._work.notify()
         return result
 
     async def backup(self, target: str | os.PathLike[str]) -> None:
-        """Write a consistent copy to a new SQLite file, which can be opened or restored; writers go on meanwhile."""
+        """Write a consistent copy to a new SQLite file, which can be opened or restored. Writers go on meanwhile."""
         await self._ready()
         await self._store.backup(Path(target))
 
     async def restore(self, source: str | os.PathLike[str], *, save_to: str | os.PathLike[str] | None = None) -> None:
-        """Replace everything in the database, everyone's, by what a backup holds.
+        """Replace everything in the database, of everybody, by what a backup holds.
 
-        With `save_to`, what is replaced is first written to a backup of its own; no message can slip in between.
+        With `save_to`, what is replaced is first written to a backup of its own. No message is lost in between.
         """
         await self._ready()
         saved = None if save_to is None else Path(save_to)
         await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._embedding.reset()
-        if self._shared.recaller is not None:
-            self._shared.recaller.briefs.forget()
-            self._shared.recaller.topics.forget()
-        self._background.notify()
+        self._forget(StoreScope())
+        self._work.notify()
 
     # Erasing
 
@@ -167,32 +170,24 @@ class Upkeep(Opened):
     ) -> Receipt:
         """Delete a conversation, a topic, a message, a local day or everything of the person, down to the bytes.
 
-        `conversation` may narrow `message` and `day`. Returns when the bytes are gone, or says what is pending.
+        `conversation` may narrow `message` and `day`. Return when the bytes are gone; else the receipt says what is
+        pending.
         """
-        scope = arguments.erase_scope(
+        scope = erase_scope(
             self._principal.person, conversation=conversation, person=person, day=day, topic=topic, message=message
         )
         await self._ready()
-        await self._metrics.flush()  # so that nothing of the person is written after the erase
-        await self._audit.flush()
-        erased = await erase.erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
-        if self._shared.recaller is not None:
-            from recollect.recall.prompt import ledger
-
-            self._shared.recaller.scopes.forget(self._principal.person)  # they hold texts
-            self._shared.recaller.topics.forget()
-            ledger.forget()
-        return erased
+        return await self._erase(scope)
 
     # Health
 
     async def stats(self) -> JsonObject:
-        """Counts and sizes of what the person has."""
+        """Return counts and sizes of what the person has."""
         await self._ready()
-        return await self._store.stats(self._principal)
+        return await self._store.log.stats(self._principal)
 
     async def check(self) -> list[Finding]:
-        """Look for damage and for what is not as it should be; `recollect doctor` prints it."""
+        """Look for damage and for what is not as it should be. `recollect doctor` prints the findings."""
         await self._ready()
         await self._current.refresh()
-        return await doctor.examine(self._store, self._principal, self._embedders, counter=COUNTER)
+        return await doctor.examine(self._store, self._principal, self._embedders, counter=ENCODING)

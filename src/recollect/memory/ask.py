@@ -1,21 +1,23 @@
-"""What a question needs: recall, and the prompt."""
+"""Asking a memory: recall, the prompt for a question, and similar earlier questions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Context, Recalled, Similar
-from recollect.core.text import identity
-from recollect.jobs.audit import texts_of_profile, tokens_of_profile
-from recollect.memory.lifecycle import Opened
-from recollect.memory.plan import COUNTER
+from recollect.core.scope import ConversationScope, PersonScope
+from recollect.core.text import check_identity
+from recollect.jobs.audit import count_profile_tokens, profile_texts
+from recollect.memory.lifecycle import Lifecycle
+from recollect.memory.plan import ENCODING
 from recollect.providers.tokenizer import tokenizer_for
 
 
-class Asking(Opened):
+class AskMixin(Lifecycle):
+    """Recall, context and similar questions."""
+
     async def recall(
         self,
         query: str,
@@ -25,38 +27,36 @@ class Asking(Opened):
         budget: int | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
-        banks: Sequence[str] | None = None,
         at: datetime | str | None = None,
     ) -> Recalled:
-        """What was said that bears on the query, best first: by words, by meaning, by names, by dates.
+        """Return what was said that bears on the query, best first: by words, meaning, names and dates.
 
-        At most `limit` messages, and with `budget` at most so many tokens of text, neighbours included. Without
-        `conversation`, in all of the person's; with it, in others only where it has little to say. `at` is the moment
-        of asking.
+        Return at most `limit` messages and, with `budget`, at most so many tokens of text, neighbours included.
+        Without `conversation`, all of the person's are searched; with it, others only if it has few good hits. `since`
+        and `until` keep messages of a period. `at` is the moment of asking, for "last week" and the like.
         """
-        asked = arguments.query(query)
+        asked = arguments.check_query(query)
         if conversation is not None:
-            identity(conversation, "conversation")
-        if banks is not None:
-            raise InvalidInput("banks_unknown", "There are no banks yet.")
-        arguments.number(limit, "limit", least=0, needed=True)
-        arguments.number(budget, "budget", least=0)
-        moment, (start, stop) = arguments.moment(at, "at"), arguments.period(since, until)
+            check_identity(conversation, "conversation")
+        arguments.check_number(limit, "limit", minimum=0, required=True)
+        arguments.check_number(budget, "budget", minimum=0)
+        moment, (start, stop) = arguments.parse_optional_moment(at, "at"), arguments.parse_period(since, until)
         await self._ready()
+        scope = PersonScope(self._principal.person) if conversation is None else ConversationScope(conversation)
         found = await self._recaller.recall(
             self._principal,
+            scope,
             asked,
-            conversation=conversation,
             limit=limit,
             budget=budget,
-            count=tokenizer_for(COUNTER).count if budget is not None else None,
+            count=tokenizer_for(ENCODING).count if budget is not None else None,
             at=moment,
             since=start,
             until=stop,
         )
         self._metrics.note(self._principal, found.metrics, self._clock.now())
-        if told := texts_of_profile(found):
-            tokens = sum(map(tokenizer_for(COUNTER).count, told))
+        if texts := profile_texts(found):
+            tokens = sum(map(tokenizer_for(ENCODING).count, texts))
             self._audit.note_use(self._principal, self._actor, by="recall", conversation=conversation, tokens=tokens)
         return found
 
@@ -72,25 +72,25 @@ class Asking(Opened):
         before: int | None = None,
         everywhere: bool = False,
     ) -> Context:
-        """The smallest prompt that still holds what matters for the query, within a hard budget of tokens.
+        """Return the smallest prompt that still holds what matters for the query, within a hard budget of tokens.
 
-        `model` only names how tokens are counted. The query is not stored; it comes last even if it is stored already.
-        `before` leaves out what was said there from this seq on, as for an answer that is tried again. `everywhere`
-        recalls from all of the person's conversations, not only where this one has little to say.
+        `model` only names how tokens are counted. The query is not stored; it comes last, once, even if it is stored
+        already. `before` leaves out messages of the conversation from this seq on, for an answer that is tried again.
+        `everywhere` recalls from all of the person's conversations, not only if this one has few good hits.
         """
-        identity(conversation, "conversation")
-        asked = arguments.query(query)
-        arguments.number(budget, "budget", least=0)
-        arguments.number(before, "before", least=1)
-        moment = arguments.moment(at, "at")
+        check_identity(conversation, "conversation")
+        asked = arguments.check_query(query)
+        arguments.check_number(budget, "budget", minimum=0)
+        arguments.check_number(before, "before", minimum=1)
+        moment = arguments.parse_optional_moment(at, "at")
         if not isinstance(model, str):
             raise InvalidInput("invalid_model", "`model` is the name of a model.")
         await self._ready()
-        system = None if system_prompt is None else arguments.query(system_prompt)
+        system = None if system_prompt is None else arguments.check_query(system_prompt)
         if system is not None and self._current.now.compress_tokens_above:
-            size = tokenizer_for(COUNTER).count(system)
-            self._background.compressing.note_prompt(self._principal, conversation, size)
-        context, metrics = await self._prompting.context(
+            size = tokenizer_for(ENCODING).count(system)
+            self._work.briefs.note_prompt(self._principal, conversation, size)
+        context, metrics = await self._prompt_builder.context(
             self._principal,
             conversation,
             asked,
@@ -102,14 +102,14 @@ class Asking(Opened):
             everywhere=everywhere,
         )
         self._metrics.note(self._principal, metrics, self._clock.now())
-        if tokens := tokens_of_profile(context):
+        if tokens := count_profile_tokens(context):
             self._audit.note_use(self._principal, self._actor, by="context", conversation=conversation, tokens=tokens)
         return context
 
     async def similar(self, conversation: str, query: str, *, limit: int = 3) -> list[Similar]:
-        """Earlier questions of the person like this one, in other conversations, with their age."""
-        identity(conversation, "conversation")
-        asked = arguments.query(query)
-        arguments.number(limit, "limit", least=0, needed=True)
+        """Return earlier questions of the person like this one, from other conversations, with their age."""
+        check_identity(conversation, "conversation")
+        asked = arguments.check_query(query)
+        arguments.check_number(limit, "limit", minimum=0, required=True)
         await self._ready()
         return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())

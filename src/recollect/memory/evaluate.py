@@ -1,4 +1,4 @@
-"""How well recall does, and weights that do better."""
+"""Evaluating recall: metrics of past questions, measurements on labelled ones, and the search for better weights."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from typing import TYPE_CHECKING
 
 from recollect.core import arguments
 from recollect.core.models import JsonObject
-from recollect.jobs.metrics import KEPT, summarise
-from recollect.memory.admin import Upkeep
+from recollect.jobs.metrics import METRICS_RETENTION, summarise_recalls
+from recollect.memory.admin import AdminMixin
 
 if TYPE_CHECKING:
     from recollect.recall.evaluation import Labels, Measured
     from recollect.recall.tuner import Tuned
 
 
-class Measuring(Upkeep):
+class EvaluateMixin(AdminMixin):
+    """Measure recall and tune its weights."""
+
     async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
-        """How recall fared in the last 30 days: counts, times by stage, hit rate, budget use."""
-        start = arguments.moment(since, "since") or self._clock.now() - KEPT
+        """Return how recall did in the last 30 days: counts, times by stage, hit rate, budget use."""
+        start = arguments.parse_optional_moment(since, "since") or self._clock.now() - METRICS_RETENTION
         await self._ready()
         await self._metrics.flush()
         rows = await self._store.recalls(self._principal, since=start)
-        return summarise([json.loads(row["metrics"]) for row in rows])
+        return summarise_recalls([json.loads(row["metrics"]) for row in rows])
 
     async def tune(self, labelled: Labels, *, apply: bool = False, step: float = 0.1) -> Tuned:
-        """Look for weights that rank labelled questions better, by NDCG@5; `apply` puts better ones in force.
+        """Search for weights that rank labelled questions better, by NDCG@5. `apply` puts better ones in force.
 
         `labelled` are mappings, or a file, with `query`, `relevant` (ids of messages) and perhaps `conversation`. The
-        weights are alpha, beta and gamma of recall; all that add up to 1 in such a `step` are tried.
+        weights are alpha, beta and gamma of recall. All combinations that add up to 1 in steps of `step` are tried.
         """
         from recollect.recall import evaluation
         from recollect.recall import tuner as tuning
@@ -46,14 +48,14 @@ class Measuring(Upkeep):
         return replace(tuned, applied=True)
 
     async def bench(self, labelled: Labels | None = None, *, sample: int = 100) -> Measured:
-        """How well recall finds what it should, beside plainer ways, and how long it takes.
+        """Measure how well recall finds what it should, beside simpler methods, and how long it takes.
 
-        `labelled` is what `tune` takes. Without it, questions are made of rare words of up to `sample` own messages:
-        that shows whether messages are found again by their words, not whether questions in other words are answered.
+        `labelled` is what `tune` takes. Without it, questions are made of rare words of up to `sample` own messages.
+        That shows whether messages are found by their words, not whether questions in other words are answered.
         """
         from recollect.recall import evaluation
 
-        arguments.number(sample, "sample", least=1, needed=True)
+        arguments.check_number(sample, "sample", minimum=1, required=True)
         questions = None if labelled is None else await asyncio.to_thread(evaluation.read_labels, labelled)
         await self.drain()
         if questions is None:

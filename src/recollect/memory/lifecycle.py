@@ -1,4 +1,4 @@
-"""What all use cases stand on: the parts that memories on one database share, opened and closed, and who asks."""
+"""The life of a memory: its parts, opening and closing. Memories of several people on one database share most parts."""
 
 from __future__ import annotations
 
@@ -11,36 +11,41 @@ from typing import TYPE_CHECKING, Self
 
 from recollect.admin.compose import compose
 from recollect.admin.current_settings import SettingsBook
-from recollect.core.errors import StoreUnavailable
-from recollect.core.models import Principal
+from recollect.admin.erase import erase
+from recollect.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from recollect.core.models import Principal, Receipt
 from recollect.core.protocols import Clock, Embedder, Model
-from recollect.core.text import identity
+from recollect.core.scope import PersonScope, Scope, StoreScope
+from recollect.core.text import check_identity
 from recollect.jobs.audit import AuditLog
 from recollect.jobs.metrics import RecallMetrics
-from recollect.memory.plan import Background
+from recollect.memory.caches import Caches
+from recollect.memory.plan import DerivedWork
 from recollect.providers.chat import Upstream
-from recollect.recall.embedding import Embedders, EmbedMessages
+from recollect.recall.embedding import Embedders
+from recollect.recall.vector_job import EmbedMessages
 from recollect.settings import Settings
 from recollect.storage.audit import LIBRARY
 from recollect.storage.store import SqlStore
 
 if TYPE_CHECKING:
-    from recollect.recall.prompt.inputs import Prompting
+    from recollect.recall.prompt.builder import PromptBuilder
     from recollect.recall.recaller import Recaller
 
 
 class Shared:
-    """What there is once for a database, whoever asks: connections, caches, the worker."""
+    """The parts that exist once for a database, for all people: its state, the background task, the caches."""
 
     def __init__(self) -> None:
         self.opening = asyncio.Lock()
-        self.state = "new"
+        self.state = "new"  # then open, then closed
         self.task: asyncio.Task[None] | None = None
         self.recaller: Recaller | None = None
+        self.caches = Caches()
 
 
-class Opened:
-    """The parts of a memory, and how they are opened and closed."""
+class Lifecycle:
+    """The parts of a memory. The use cases of `AsyncMemory` are mixins on top of it."""
 
     def __init__(
         self,
@@ -56,62 +61,71 @@ class Opened:
         clock: Clock | None = None,
         worker: bool = True,
     ) -> None:
-        self._principal = principal(person, department, ministry, clearances)
-        self._parts = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
-        self._store, self._clock = self._parts.store, self._parts.clock
-        self._book = SettingsBook(self._parts)
+        """Prepare a memory on a path or URL. Nothing is opened until something is asked of it.
+
+        `settings` are a `Settings` object or the name of a preset. `worker=False` leaves derived work to `drain()`.
+        """
+        self._principal = make_principal(person, department, ministry, clearances)
+        self._components = compose(location, settings=settings, model=model, embedder=embedder, clock=clock)
+        self._store, self._clock = self._components.store, self._components.clock
+        self._book = SettingsBook(self._components)
         self._current = self._book.of(self._principal)
-        self._embedders = Embedders(self._parts.embedder, patience=2 * self._current.now.provider_timeout_seconds)
+        self._embedders = Embedders(self._components.embedder, patience=2 * self._current.now.provider_timeout_seconds)
         self._metrics = RecallMetrics(self._store, self._clock)
         self._embedding = EmbedMessages(
             self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
         self._audit, self._actor = AuditLog(self._store, self._clock), LIBRARY
-        self._background = Background(
-            self._parts, self._book, self._current, self._embedding, self._metrics, self._audit
+        self._work = DerivedWork(
+            self._components, self._book, self._current, self._embedding, self._metrics, self._audit
         )
         self._has_worker = worker
         self._shared = Shared()
+        self._shared.caches.register("store", self._store.forget)
+        self._shared.caches.register("question vectors", self._embedders.forget)
+        self._shared.caches.register("brief job", self._work.briefs.forget)
+        self._shared.caches.register("settings", self._book.forget, kinds=(PersonScope, StoreScope))
 
     def of(self, person: Principal, *, actor: str | None = None) -> Self:
-        """The memory of somebody else on the same database. Parts, caches and worker are shared: close only one.
+        """Return the memory of another person on the same database. Everything is shared: close only one of them.
 
-        `actor` is who acts on it, for the audit log: the id of a key, say.
+        `actor` is who acts on it, for the audit log, for example the id of a key.
         """
         other = copy(self)
-        other._actor = self._actor if actor is None else identity(actor, "actor")
+        other._actor = self._actor if actor is None else check_identity(actor, "actor")
         other._principal = person
         other._current = self._book.of(person)
         return other
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
+        """Return who asks."""
         return self._principal
 
     @property
     def store(self) -> SqlStore:
-        """For what else stands on the same database: keys, sessions, chats."""
+        """Return the store, for what else lives in the same database: keys, sessions, stop marks."""
         return self._store
 
     @property
     def clock(self) -> Clock:
+        """Return the clock that dates messages."""
         return self._clock
 
     @property
     def start_settings(self) -> Settings:
-        """Those that nobody changes at run time can be read before anything is open."""
+        """Return the settings as they are known before anything is opened. Good for those that never change."""
         return self._current.now
 
     @property
     def upstream(self) -> Upstream | None:
-        """The chat model that the settings name, if any."""
-        return self._parts.upstream
+        """Return the chat model that the settings name, if any."""
+        return self._components.upstream
 
     # Opening and closing
 
     async def open(self) -> Self:
-        """Connect and bring the schema up to date. Called by whatever is used first."""
+        """Connect, and bring the schema up to date. Everything else calls it when it is first used."""
         async with self._shared.opening:
             if self._shared.state == "closed":
                 raise self.closed_error()
@@ -125,24 +139,24 @@ class Opened:
                     raise
                 self._shared.state = "open"
                 if self._has_worker:
-                    self._shared.task = asyncio.create_task(self._background.run(), name="recollect-worker")
+                    self._shared.task = asyncio.create_task(self._work.run(), name="recollect-worker")
         return self
 
     async def close(self) -> None:
-        """Let running work come to a stop, then let go of the database."""
+        """Let running work come to a stop, then release the database."""
         async with self._shared.opening:
             if self._shared.state == "open":
-                self._background.compressing.stop()
-                self._background.stop()
+                self._work.briefs.stop()
+                self._work.stop()
                 task = self._shared.task
                 if task is not None and task.get_loop() is asyncio.get_running_loop():
-                    await task  # that of an earlier loop ended with it
-                await self._background.compressing.ended()
+                    await task  # the task of an earlier loop ended with that loop
+                await self._work.briefs.ended()
                 await self._metrics.flush()
                 await self._audit.flush()
                 await self._store.close()
-                for part in self._parts.owned:
-                    await part.close()
+                for component in self._components.owned:
+                    await component.close()
             self._shared.state = "closed"
 
     async def __aenter__(self) -> Self:
@@ -155,36 +169,58 @@ class Opened:
 
     @staticmethod
     def closed_error() -> StoreUnavailable:
+        """Return the error for a memory that is used after `close`."""
         return StoreUnavailable("store_closed", "This memory is closed.", retryable=False)
 
     async def _ready(self) -> None:
+        """Open the memory if needed, and re-read settings that are older than a second."""
         if self._shared.state != "open":
             await self.open()
         await self._current.fresh()
 
+    async def _erase(self, scope: Scope) -> Receipt:
+        """Erase a scope from the database, from its files and from memory."""
+        await self._metrics.flush()  # so that nothing of the person is written after the erase
+        await self._audit.flush()
+        try:
+            receipt = await erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
+        except (InvalidInput, NotFound, Conflict):
+            raise  # nothing was erased, so caches stay as they are
+        except BaseException:
+            self._forget(scope)  # the rows may be gone already
+            raise
+        self._forget(scope)
+        return receipt
+
+    def _forget(self, scope: Scope) -> None:
+        """Drop everything that is kept in memory of a scope."""
+        self._shared.caches.forget(self._principal, scope)
+
     @property
     def _recaller(self) -> Recaller:
-        """Made when first asked for: it brings numpy."""
+        """Return the recaller. It is made when first needed, because it imports numpy."""
         if self._shared.recaller is None:
             from recollect.recall.recaller import Recaller
 
-            self._shared.recaller = Recaller(self._store, self._clock, self._embedders, self._book.now)
+            recaller = Recaller(self._store, self._clock, self._embedders, self._book.now)
+            self._shared.caches.register("recall", recaller.forget)
+            self._shared.recaller = recaller
         return self._shared.recaller
 
     @property
-    def _prompting(self) -> Prompting:
-        from recollect.recall.prompt.inputs import Prompting
+    def _prompt_builder(self) -> PromptBuilder:
+        from recollect.recall.prompt.builder import PromptBuilder
 
-        return Prompting(self._store, self._recaller, self._current.now)
+        return PromptBuilder(self._store, self._recaller, self._current.now)
 
 
-def principal(
+def make_principal(
     person: str, department: str | None = None, ministry: str | None = None, clearances: Sequence[str] = ()
 ) -> Principal:
-    """Who asks, checked."""
+    """Check the names and return who asks."""
     return Principal(
-        identity(person, "person"),
-        None if department is None else identity(department, "department"),
-        None if ministry is None else identity(ministry, "ministry"),
-        tuple(identity(clearance, "clearance") for clearance in clearances),
+        check_identity(person, "person"),
+        None if department is None else check_identity(department, "department"),
+        None if ministry is None else check_identity(ministry, "ministry"),
+        tuple(check_identity(clearance, "clearance") for clearance in clearances),
     )

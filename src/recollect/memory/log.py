@@ -1,4 +1,4 @@
-"""Messages and conversations: what is stored, and read as it was stored."""
+"""The log: adding messages, reading them, and describing conversations."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from recollect.core import arguments, drafts, history_match, times
+from recollect.core import arguments, history_match, times
 from recollect.core.errors import InvalidInput
-from recollect.core.models import Appended, Conversation, Draft, Message
-from recollect.core.text import identity
-from recollect.memory.lifecycle import Opened
+from recollect.core.message import Appended, Draft, Message, make_draft, within_limit
+from recollect.core.models import Conversation
+from recollect.core.scope import ConversationScope
+from recollect.core.text import check_identity
+from recollect.memory.lifecycle import Lifecycle
 from recollect.runtime.ids import new_id
 
-SLACK = 50  # stored messages beyond twice what a client sends, among which its own are looked for
-FEW = 100  # messages of a client that are compared without a thread
-LONG = 50_000  # characters whose words are found on a thread, so that others need not wait
+EXTRA_HISTORY_MESSAGES: Final = 50  # read beyond twice what a client sends, to find its messages in the log
+INLINE_MATCH_MESSAGES: Final = 100  # lists of a client up to here are matched without a thread
+INLINE_CHARACTERS: Final = 50_000  # whose words are found without a thread
 
 
-class Log(Opened):
+class LogMixin(Lifecycle):
+    """Add and read messages; describe conversations."""
+
     async def add(
         self,
         conversation: str,
@@ -37,7 +41,10 @@ class Log(Opened):
         metadata: Mapping[str, Any] | None = None,
         importance: float | None = None,
     ) -> Message:
-        """Store one message, durably. The same id again changes nothing and returns what is stored."""
+        """Store one message and return it. It is on disk when this returns.
+
+        An id that is stored already changes nothing: the stored message is returned.
+        """
         fields = {
             "role": role, "content": content, "id": id, "at": at, "name": name, "source": source,
             "tool_calls": tool_calls, "tool_call_id": tool_call_id, "model_variant": model_variant,
@@ -48,107 +55,111 @@ class Log(Opened):
         return stored.message
 
     async def add_many(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Message]:
-        """Store many messages in one transaction; known ids are skipped. All are returned as they are stored."""
+        """Store many messages in one transaction. Known ids are skipped. Return all messages as they are stored."""
         return [item.message for item in await self.append(conversation, messages)]
 
     async def append(self, conversation: str, messages: Iterable[Mapping[str, Any]]) -> list[Appended]:
-        """As `add_many`, and says of each message whether it is new."""
+        """Store messages like `add_many`, and say for each whether it is new."""
         stored = await self.put(conversation, list(messages))
         self.notice()
         return stored
 
     async def put(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Appended]:
-        """Store messages and let the worker find them by itself: nothing it does shall compete with an answer."""
+        """Store messages without waking the worker, whose work would compete with the answer being written."""
         await self._ready()
         texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
-        long = sum(len(text) for text in texts if isinstance(text, str)) > LONG
-        waiting = (
-            await asyncio.to_thread(self.submit, conversation, messages)
-            if long
-            else self.submit(conversation, messages)
-        )
-        return await asyncio.wrap_future(waiting)
+        characters = sum(len(text) for text in texts if isinstance(text, str))
+        if characters > INLINE_CHARACTERS:
+            future = await asyncio.to_thread(self.submit, conversation, messages)
+        else:
+            future = self.submit(conversation, messages)
+        return await asyncio.wrap_future(future)
 
     async def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Store what is new in a client's own history: messages as chat APIs take them, without ids.
 
-        What is stored already is told by what it says and what it follows. Returns all of them as they are stored.
+        Stored messages are recognised by what they say and what they follow. Return all of them as they are stored.
         """
-        identity(conversation, "conversation")
-        given = [history_match.said(message) for message in messages]
+        check_identity(conversation, "conversation")
+        client_messages = [history_match.to_client_message(message) for message in messages]
         await self._ready()
-        stored = await self._store.history(self._principal, conversation, limit=2 * len(given) + SLACK)
-        few = len(given) <= FEW
-        merged = (
-            history_match.align(stored, given) if few else await asyncio.to_thread(history_match.align, stored, given)
-        )
-        new = given[len(merged.known) :]
-        before = merged.known[-1].id if merged.known else (stored[-1].id if stored else None)
-        wanted = list[dict[str, Any]]()
-        for place, one in enumerate(new):
-            made = history_match.new_id(before, one)
-            told: dict[str, Any] = {history_match.FOLLOWS: merged.follows} if place == 0 and merged.follows else {}
-            content = drafts.within_limit(one.content)
-            if content != one.content:
-                told["incomplete"] = "length"
-            wanted.append(
+        limit = 2 * len(client_messages) + EXTRA_HISTORY_MESSAGES
+        stored = await self._store.log.history(self._principal, conversation, limit=limit)
+        if len(client_messages) <= INLINE_MATCH_MESSAGES:
+            match = history_match.match_history(stored, client_messages)
+        else:
+            match = await asyncio.to_thread(history_match.match_history, stored, client_messages)
+        previous_id = match.matched[-1].id if match.matched else (stored[-1].id if stored else None)
+        new_messages: list[dict[str, Any]] = []
+        for number, message in enumerate(client_messages[len(match.matched) :]):
+            metadata: dict[str, Any] = {}
+            if number == 0 and match.follows_id:
+                metadata[history_match.FOLLOWS_KEY] = match.follows_id
+            content = within_limit(message.content)
+            if content != message.content:
+                metadata["incomplete"] = "length"
+            previous_id = history_match.derive_message_id(previous_id, message)
+            new_messages.append(
                 {
-                    "role": one.role, "content": content, "name": one.name, "id": made, "metadata": told or None,
-                    "tool_calls": one.tool_calls, "tool_call_id": one.tool_call_id,
+                    "role": message.role, "content": content, "name": message.name, "id": previous_id,
+                    "metadata": metadata or None, "tool_calls": message.tool_calls,
+                    "tool_call_id": message.tool_call_id,
                 }
             )  # fmt: skip
-            before = made
-        added = await self.put(conversation, wanted)
-        return [*merged.known, *(one.message for one in added)]
+        appended = await self.put(conversation, new_messages)
+        return [*match.matched, *(item.message for item in appended)]
 
     def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
-        """The write path of an open memory, from any thread: both faces wait for its future.
+        """Queue messages of an open memory for writing. The future resolves when they are durable. Thread-safe.
 
-        The sync face would otherwise pay two more thread switches through the event loop for every message.
+        The sync face calls it directly and so saves two thread switches through the event loop for every message.
         """
-        identity(conversation, "conversation")
+        check_identity(conversation, "conversation")
         now = self._clock.now()
-        checked = [self._draft(fields, now, place) for place, fields in enumerate(messages)]
+        checked = [self._draft(fields, now, number) for number, fields in enumerate(messages)]
         if not checked:
             nothing: Future[list[Appended]] = Future()
             nothing.set_result([])
             return nothing
-        return self._store.submit(self._principal, conversation, checked, now=now)
+        return self._store.log.submit(self._principal, conversation, checked, now=now)
 
     def notice(self) -> None:
-        """Messages were stored here: the worker need not wait for its next look."""
-        self._background.notify()
+        """Tell the worker that messages were stored, so that it looks now."""
+        self._work.notify()
 
-    def _draft(self, fields: Mapping[str, Any], now: datetime, place: int) -> Draft:
+    def _draft(self, fields: Mapping[str, Any], now: datetime, number: int) -> Draft:
         if not isinstance(fields, Mapping):
-            raise InvalidInput("invalid_message", f"Message {place} is not a mapping with role and content.")
-        return drafts.make_draft(fields, now=now, new_id=new_id(now))
+            raise InvalidInput("invalid_message", f"Message {number} is not a mapping with role and content.")
+        return make_draft(fields, now=now, new_id=new_id(now))
 
     async def history(self, conversation: str, *, before: int | None = None, limit: int | None = None) -> list[Message]:
-        """Every message ever, in the order of seq; or the newest `limit` of those below seq `before`."""
-        identity(conversation, "conversation")
-        arguments.number(before, "before", least=0)
-        arguments.number(limit, "limit", least=0)
+        """Return every message of a conversation in order, archived or not.
+
+        `before` keeps those below this seq, `limit` the newest of them. An unknown conversation has none.
+        """
+        check_identity(conversation, "conversation")
+        arguments.check_number(before, "before", minimum=0)
+        arguments.check_number(limit, "limit", minimum=0)
         await self._ready()
-        return await self._store.history(self._principal, conversation, before=before, limit=limit)
+        return await self._store.log.history(self._principal, conversation, before=before, limit=limit)
 
     async def find_message(self, conversation: str, message: str) -> Message | None:
-        """A message by its id, if it is stored."""
-        identity(conversation, "conversation")
-        identity(message, "id")
+        """Return a message by its id, or None."""
+        check_identity(conversation, "conversation")
+        check_identity(message, "id")
         await self._ready()
-        return await self._store.find_message(self._principal, conversation, message)
+        return await self._store.log.find_message(self._principal, conversation, message)
 
     async def conversations(self) -> list[Conversation]:
-        """The person's conversations, the latest first."""
+        """Return the person's conversations, the one with the newest message first."""
         await self._ready()
-        return await self._store.conversations(self._principal)
+        return await self._store.log.conversations(self._principal)
 
     async def conversation(self, conversation: str) -> Conversation:
-        """One conversation: its title, counts, first and last time, tags."""
-        identity(conversation, "conversation")
+        """Return title, counts, first and last time and tags of a conversation. Raise NotFound if there is none."""
+        check_identity(conversation, "conversation")
         await self._ready()
-        return await self._store.conversation(self._principal, conversation)
+        return await self._store.log.conversation(self._principal, conversation)
 
     async def update_conversation(
         self,
@@ -158,17 +169,17 @@ class Log(Opened):
         tags: Sequence[str] | None = None,
         zone: str | None = None,
     ) -> Conversation:
-        """Give a conversation a title, tags, or the time zone in which its times and days are read."""
-        identity(conversation, "conversation")
+        """Change title, tags or time zone of a conversation. In the zone, its times and days are read."""
+        check_identity(conversation, "conversation")
         changes: dict[str, Any] = {}
         if title is not None:
-            changes["title"] = arguments.title(title)
+            changes["title"] = arguments.check_title(title)
         if tags is not None:
-            changes["tags"] = arguments.tags(tags)
+            changes["tags"] = arguments.check_tags(tags)
         if zone is not None:
             changes["zone"] = times.load_zone(zone).key
         await self._ready()
-        changed = await self._store.update_conversation(self._principal, conversation, **changes)
-        if self._shared.recaller is not None and zone is not None:
-            self._shared.recaller.scopes.forget()
+        changed = await self._store.log.update_conversation(self._principal, conversation, **changes)
+        if zone is not None:
+            self._forget(ConversationScope(conversation))
         return changed

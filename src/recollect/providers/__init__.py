@@ -1,1 +1,1 @@
-"""What talks to the outside: token tables, models, embedders."""
+"""Tokenizers, models and embedders: the built-in ones, and those behind an OpenAI-compatible URL."""

@@ -1,4 +1,4 @@
-"""The model that answers people, behind an OpenAI-compatible URL: requests and replies pass through as they are."""
+"""The chat model that answers people, behind an OpenAI-compatible URL. Requests and replies pass through unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core.errors import RecollectError
 from recollect.core.models import JsonObject
-from recollect.providers.endpoint import Endpoint, bad_reply, member
+from recollect.providers.endpoint import Endpoint, bad_reply_error, get_member
 from recollect.providers.resilience import (
     DEFAULT_BREAKER,
     REAL_TIMING,
@@ -23,13 +23,13 @@ from recollect.providers.resilience import (
 if TYPE_CHECKING:
     import httpx
 
-LISTED: Final = 60.0  # seconds for which a list of models is believed
-ASK_AGAIN: Final = 5.0  # seconds until one that told none is asked again
-LIST_PATIENCE: Final = 3.0
+MODEL_LIST_SECONDS: Final = 60.0  # a list of models is cached for so long
+MODEL_LIST_RETRY_SECONDS: Final = 5.0  # until a provider that gave no list is asked again
+MODEL_LIST_TIMEOUT_SECONDS: Final = 3.0
 
 
 class Upstream:
-    """One provider of chat models."""
+    """A provider of chat models."""
 
     def __init__(
         self,
@@ -37,19 +37,21 @@ class Upstream:
         default: str,
         api_key: str | None = None,
         *,
-        patience: float = 30.0,
-        longest: float = 600.0,
+        piece_timeout: float = 30.0,
+        answer_timeout: float = 600.0,
         breaker: BreakerSettings = DEFAULT_BREAKER,
         transport: httpx.AsyncBaseTransport | None = None,
         timing: Timing = REAL_TIMING,
     ) -> None:
-        """`default` is the model that is asked when nobody names one. A whole answer may take `longest` seconds, the
-        first piece and each further one `patience`."""
-        self.default, self._patience, self._longest = default, patience, longest
+        """Connect to nothing yet. `default` is the model for requests that name none.
+
+        A whole answer may take `answer_timeout` seconds, each piece of a streamed answer `piece_timeout` seconds.
+        """
+        self.default, self._piece_timeout, self._answer_timeout = default, piece_timeout, answer_timeout
         self._endpoint = Endpoint(
             base_url,
             api_key,
-            timeout=Timeouts(attempt=longest, total=longest),
+            timeout=Timeouts(attempt=answer_timeout, total=answer_timeout),
             retries=0,
             breaker=breaker,
             transport=transport,
@@ -62,46 +64,50 @@ class Upstream:
 
     @property
     def host(self) -> str:
+        """Return the host and port of the provider."""
         return self._endpoint.host
 
     async def complete(self, request: Mapping[str, Any]) -> JsonObject:
-        """The whole answer at once."""
+        """Return the whole answer at once, as the provider sends it."""
         reply = await self._endpoint.post("/chat/completions", {**request, "stream": False})
         if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list) or not reply["choices"]:
-            raise bad_reply(self.host, "there is no answer in it")
+            raise bad_reply_error(self.host, "there is no answer in it")
         return reply
 
     async def stream(self, request: Mapping[str, Any]) -> AsyncGenerator[JsonObject, None]:
-        """The answer in pieces."""
-        ends = time.monotonic() + self._longest
-        asked = {**request, "stream": True}
-        async with aclosing(self._endpoint.events("/chat/completions", asked, patience=self._patience)) as pieces:
+        """Yield the answer in pieces, as the provider sends them."""
+        deadline = time.monotonic() + self._answer_timeout
+        body = {**request, "stream": True}
+        events = self._endpoint.stream_events("/chat/completions", body, event_timeout=self._piece_timeout)
+        async with aclosing(events) as pieces:
             async for piece in pieces:
-                if time.monotonic() > ends:
-                    raise AttemptFailed("provider_timeout", f"{self.host} did not finish within {self._longest:g} s.")
+                if time.monotonic() > deadline:
+                    message = f"{self.host} did not finish within {self._answer_timeout:g} s."
+                    raise AttemptFailed("provider_timeout", message)
                 yield piece
 
     async def models(self) -> list[JsonObject]:
-        """What it offers, as far as it says so: always its default, first."""
+        """Return the models that the provider lists. Its default model is always the first."""
         now = time.monotonic()
         if self._models is None or now > self._models[0]:
-            found, said = await self._listed()
-            self._models = (now + (LISTED if said else ASK_AGAIN), found)
+            models, is_listed = await self._list_models()
+            self._models = (now + (MODEL_LIST_SECONDS if is_listed else MODEL_LIST_RETRY_SECONDS), models)
         return self._models[1]
 
-    async def _listed(self) -> tuple[list[JsonObject], bool]:
-        """The models, and whether it was the provider who told them."""
-        found: dict[str, JsonObject] = {self.default: {"id": self.default, "object": "model", "owned_by": self.host}}
+    async def _list_models(self) -> tuple[list[JsonObject], bool]:
+        """Return the models, and whether the provider gave a list."""
+        models: dict[str, JsonObject] = {self.default: {"id": self.default, "object": "model", "owned_by": self.host}}
         try:
-            async with asyncio.timeout(LIST_PATIENCE):
-                data = member(await self._endpoint.get("/models"), "data")
+            async with asyncio.timeout(MODEL_LIST_TIMEOUT_SECONDS):
+                data = get_member(await self._endpoint.get("/models"), "data")
         except (RecollectError, TimeoutError):
             data = None
-        for one in data if isinstance(data, list) else ():
-            name = member(one, "id")
+        for entry in data if isinstance(data, list) else ():
+            name = get_member(entry, "id")
             if isinstance(name, str) and name and len(name) <= 200:
-                found.setdefault(name, {"id": name, "object": "model", "owned_by": self.host})
-        return list(found.values()), data is not None
+                models.setdefault(name, {"id": name, "object": "model", "owned_by": self.host})
+        return list(models.values()), data is not None
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._endpoint.close()

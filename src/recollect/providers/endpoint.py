@@ -1,6 +1,7 @@
-"""One provider's address: requests with deadline, retries and breaker, and every failure as `ProviderUnavailable`.
+"""Sends requests to one provider's URL, with deadline, retries and circuit breaker.
 
-Neither content nor the key is ever logged or put into an error. The size of a reply is bounded.
+Every failure becomes `ProviderUnavailable`. Neither content nor the key is ever logged or put into an error. The size
+of a reply is bounded.
 """
 
 from __future__ import annotations
@@ -20,22 +21,20 @@ from recollect.providers.resilience import (
     CircuitBreaker,
     Timeouts,
     Timing,
-    call,
+    call_with_retries,
     parse_retry_after,
 )
 
 if TYPE_CHECKING:
     import httpx
 
-LARGEST_REPLY: Final = 16 * 1024 * 1024
-_REASON: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # an error code, too plain to carry content or keys
+MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
+_ERROR_CODE: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # too plain to carry content or keys
 
 
-def bad_reply(host: str, why: str) -> ProviderUnavailable:
-    return ProviderUnavailable("provider_bad_reply", f"The reply of {host} cannot be used: {why}.")
-
-
-# The wire.
+def bad_reply_error(host: str, reason: str) -> ProviderUnavailable:
+    """Return the error for a reply whose form or numbers are wrong."""
+    return ProviderUnavailable("provider_bad_reply", f"The reply of {host} cannot be used: {reason}.")
 
 
 class Endpoint:
@@ -52,7 +51,7 @@ class Endpoint:
         transport: httpx.AsyncBaseTransport | None,
         timing: Timing,
     ) -> None:
-        self.host = _checked_host(base_url)
+        self.host = _check_host(base_url)
         self._base_url = base_url.rstrip("/")
         self._headers = {
             "Content-Type": "application/json",
@@ -60,7 +59,7 @@ class Endpoint:
             "Accept-Encoding": "identity",  # so that a small reply cannot unpack into a huge one
         }
         if api_key:
-            self._headers["Authorization"] = f"Bearer {_checked_key(api_key)}"
+            self._headers["Authorization"] = f"Bearer {_check_key(api_key)}"
         self._timeout = timeout
         self._retries = retries
         self._timing = timing
@@ -70,17 +69,18 @@ class Endpoint:
         self._closed = False
 
     async def post(self, path: str, payload: Mapping[str, Any]) -> object:
-        """The reply's JSON. Raises `ProviderUnavailable` for everything that can go wrong."""
-        return await self._request("POST", path, _encoded(payload))
+        """Send JSON and return the JSON of the reply. Raise `ProviderUnavailable` for everything that can go wrong."""
+        return await self._request("POST", path, _encode(payload))
 
     async def get(self, path: str) -> object:
+        """Return the JSON that lies at `path`. Raise `ProviderUnavailable` as `post` does."""
         return await self._request("GET", path, None)
 
     async def _request(self, method: str, path: str, body: bytes | None) -> object:
         async def attempt(seconds: float) -> bytes:
             return await self._attempt(method, path, body, seconds)
 
-        reply = await call(
+        reply = await call_with_retries(
             attempt,
             retries=self._retries,
             timeouts=self._timeout,
@@ -91,39 +91,40 @@ class Endpoint:
             return json.loads(reply)
         except (ValueError, RecursionError) as error:
             # Not chained: the decoder's exception carries the whole reply.
-            raise bad_reply(self.host, f"it is not JSON ({type(error).__name__})") from None
+            raise bad_reply_error(self.host, f"it is not JSON ({type(error).__name__})") from None
 
     async def _attempt(self, method: str, path: str, body: bytes | None, seconds: float) -> bytes:
-        """One request. The deadline covers all of it, so a server that drips bytes gains nothing."""
+        """Send one request. The deadline covers the whole reply, so a server cannot hold it by sending single bytes."""
         client = self._open_client()
-        with self._translated(seconds):
+        with self._translate_errors(seconds):
             async with (
                 asyncio.timeout(seconds),
                 client.stream(method, self._base_url + path, content=body) as response,
             ):
                 if response.is_success:
-                    return await self._read(response, LARGEST_REPLY)
+                    return await self._read(response, MAX_REPLY_BYTES)
                 raise await self._refusal(response)
 
-    async def events(
-        self, path: str, payload: Mapping[str, Any], *, patience: float
+    async def stream_events(
+        self, path: str, payload: Mapping[str, Any], *, event_timeout: float
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """The objects in server-sent events, one by one. There is one attempt: who waits for an answer decides himself.
+        """Yield the objects of server-sent events. There is one attempt; the caller decides about another one.
 
-        Each event must be complete within `patience` seconds, however its bytes drip. Ends at `[DONE]`; a stream that
-        ends before it was cut off. No clock runs while the reader, which may be another task each time, has the word.
+        Each event must be complete within `event_timeout` seconds. The time that the caller takes between two events
+        does not count; the caller may be another task each time. The stream ends at `[DONE]`; if it ends before that,
+        it was cut off.
         """
         client = self._open_client()
         request = client.build_request(
-            "POST", self._base_url + path, content=_encoded(payload), headers={"Accept": "text/event-stream"}
+            "POST", self._base_url + path, content=_encode(payload), headers={"Accept": "text/event-stream"}
         )
-        with self._breaker.attempt(), self._translated(patience):
-            async with asyncio.timeout(patience):
+        with self._breaker.attempt(), self._translate_errors(event_timeout):
+            async with asyncio.timeout(event_timeout):
                 response = await client.send(request, stream=True)
             try:
-                events = _events(response, self.host)
+                events = _read_events(response, self.host)
                 while True:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(event_timeout):
                         if not response.is_success:
                             raise await self._refusal(response)
                         data = await anext(events, None)
@@ -131,14 +132,14 @@ class Endpoint:
                         raise AttemptFailed("provider_cut_off", f"{self.host} broke off in the middle of its answer.")
                     if data == "[DONE]":
                         return
-                    piece = self._piece(data)
-                    self._breaker.answered()
+                    piece = self._parse_piece(data)
+                    self._breaker.note_answer()
                     yield piece
             finally:
                 await response.aclose()
 
-    def _piece(self, data: str) -> dict[str, Any]:
-        """A piece of an answer. One that cannot be read counts against the provider."""
+    def _parse_piece(self, data: str) -> dict[str, Any]:
+        """Parse a piece of an answer. An unreadable piece counts as a failure of the provider."""
         try:
             piece = json.loads(data)
         except (ValueError, RecursionError):
@@ -150,8 +151,8 @@ class Endpoint:
         return piece
 
     @contextmanager
-    def _translated(self, seconds: float) -> Iterator[None]:
-        """Every failure of the wire as one of ours."""
+    def _translate_errors(self, seconds: float) -> Iterator[None]:
+        """Turn timeouts and errors of the HTTP client into `AttemptFailed`."""
         import httpx
 
         try:
@@ -197,14 +198,14 @@ class Endpoint:
         )
 
     async def _reason(self, response: httpx.Response) -> str:
-        """The error code in the body, if it is a plain one. The message may repeat content or the key."""
+        """Return the error code in the body, if it is a plain one. The message may repeat content or the key."""
         try:
             reply = json.loads(await self._read(response, 64 * 1024))
         except (ValueError, RecursionError, AttemptFailed):
             return ""
-        error = member(reply, "error")
-        code = member(error, "code") or member(error, "type")
-        return f" ({code})" if isinstance(code, str) and _REASON.fullmatch(code) else ""
+        error = get_member(reply, "error")
+        code = get_member(error, "code") or get_member(error, "type")
+        return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
 
     def _open_client(self) -> httpx.AsyncClient:
         import httpx
@@ -216,33 +217,38 @@ class Endpoint:
                 headers=self._headers,
                 timeout=httpx.Timeout(None, connect=self._timeout.connect),
                 transport=self._transport,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # streams may be many
+                limits=httpx.Limits(
+                    max_connections=None, max_keepalive_connections=20
+                ),  # many answers may be streamed at once
                 follow_redirects=False,
-                trust_env=False,  # the environment is read in compose, nowhere else
+                trust_env=False,  # only admin/compose reads the environment
             )
         return self._client
 
     async def close(self) -> None:
+        """Close the connections. Later requests are refused."""
         self._closed = True
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
 
-def _encoded(payload: Mapping[str, Any]) -> bytes:
+def _encode(payload: Mapping[str, Any]) -> bytes:
     return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
 
 
-async def _events(response: httpx.Response, host: str) -> AsyncIterator[str]:
-    """What stands behind `data:`, an event at a time; anything else is no stream of events."""
+async def _read_events(response: httpx.Response, host: str) -> AsyncIterator[str]:
+    """Yield the `data` of each event. Raise `AttemptFailed` if the reply is not a stream of events."""
     kind = response.headers.get("Content-Type", "")
     if not kind.startswith("text/event-stream"):
         raise AttemptFailed("provider_bad_reply", f"{host} sent no stream of events.", retryable=False)
     buffer, size, lines = b"", 0, list[str]()
     async for chunk in response.aiter_raw():
         size += len(chunk)
-        if size > LARGEST_REPLY:
-            raise AttemptFailed("provider_bad_reply", f"{host} sent more than {LARGEST_REPLY} bytes.", retryable=False)
+        if size > MAX_REPLY_BYTES:
+            raise AttemptFailed(
+                "provider_bad_reply", f"{host} sent more than {MAX_REPLY_BYTES} bytes.", retryable=False
+            )
         *complete, buffer = (buffer + chunk).replace(b"\r\n", b"\n").split(b"\n")
         for line in complete:
             if line.startswith(b"data:"):
@@ -254,8 +260,8 @@ async def _events(response: httpx.Response, host: str) -> AsyncIterator[str]:
         yield "\n".join(lines)
 
 
-def _checked_host(base_url: str) -> str:
-    """The host and port, which is all of the URL that errors and logs show."""
+def _check_host(base_url: str) -> str:
+    """Return host and port, the only part of the URL that errors and logs show. Raise if the URL cannot be used."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname, parts.port
@@ -268,13 +274,14 @@ def _checked_host(base_url: str) -> str:
     return host if port is None else f"{host}:{port}"
 
 
-def _checked_key(api_key: str) -> str:
-    """The key, if it can be a header. Otherwise the HTTP client would quote it in its error."""
+def _check_key(api_key: str) -> str:
+    """Return the key if it can be sent in a header. Otherwise the HTTP client would quote it in its error."""
     key = api_key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise InvalidInput("invalid_api_key", "The API key holds characters that no key has; copy it again.")
     return key
 
 
-def member(value: object, key: str) -> object:
+def get_member(value: object, key: str) -> object:
+    """Return the value of `key` if `value` is a JSON object, else None."""
     return value.get(key) if isinstance(value, Mapping) else None

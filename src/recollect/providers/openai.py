@@ -1,6 +1,6 @@
 """A model and an embedder behind any OpenAI-compatible URL.
 
-Owns the shape of requests and replies. Replies are not trusted: their form and numbers are checked. An object belongs
+Owns the form of requests and replies. Replies are not trusted: their form and numbers are checked. An instance belongs
 to the event loop that first calls it; `close()` it there.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recollect.core.errors import InvalidInput
-from recollect.providers.endpoint import Endpoint, bad_reply, member
+from recollect.providers.endpoint import Endpoint, bad_reply_error, get_member
 from recollect.providers.resilience import (
     DEFAULT_BREAKER,
     DEFAULT_TIMEOUTS,
@@ -70,9 +70,9 @@ class OpenAIModel:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> str:
-        """The answer's text. Whether it fits `schema` is for the caller to check: not every provider obeys.
+        """Return the text of the answer. The caller checks whether it fits `schema`: not every provider obeys.
 
-        A hosted prompt brings its own instructions and format, so it gets the last message's text alone.
+        A hosted prompt brings its own instructions and format, so only the text of the last message is sent.
         """
         if self._prompt_id is not None:
             reply = await self._endpoint.post("/responses", self._prompt_request(messages, max_tokens))
@@ -81,7 +81,7 @@ class OpenAIModel:
             reply = await self._endpoint.post("/chat/completions", self._chat_request(messages, schema, max_tokens))
             text = _chat_text(reply)
         if not text:
-            raise bad_reply(self._endpoint.host, "there is no text in it")
+            raise bad_reply_error(self._endpoint.host, "there is no text in it")
         return text
 
     def _chat_request(
@@ -108,6 +108,7 @@ class OpenAIModel:
         return request
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._endpoint.close()
 
 
@@ -147,71 +148,72 @@ class OpenAIEmbedder:
         return f"OpenAIEmbedder({self.name!r}, {self.dimensions} dimensions, at {self._endpoint.host})"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in the order of the texts."""
+        """Return one vector for each text, in the order of the texts."""
         vectors: list[list[float]] = []
         for start in range(0, len(texts), self._batch):
             vectors += await self._embed_batch(texts[start : start + self._batch])
         return vectors
 
     async def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
-        # OpenAI refuses a whole batch for one empty text; a blank stands in.
+        # OpenAI refuses a whole batch because of one empty text, so a blank is sent instead.
         request = {"model": self.name, "input": [text or " " for text in texts]}
         reply = await self._endpoint.post("/embeddings", request)
         try:
             return _vectors(reply, len(texts), self.dimensions)
         except (ValueError, OverflowError) as error:
-            raise bad_reply(self._endpoint.host, str(error)) from error
+            raise bad_reply_error(self._endpoint.host, str(error)) from error
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._endpoint.close()
 
 
-# Reading replies. Anything may be missing or of another type.
+# Reading replies. Any field may be missing or of another type.
 
 
 def _chat_text(reply: object) -> str | None:
-    choices = member(reply, "choices")
+    choices = get_member(reply, "choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    return _joined_text(member(member(first, "message"), "content"))
+    return _joined_text(get_member(get_member(first, "message"), "content"))
 
 
 def _responses_text(reply: object) -> str | None:
-    text = member(reply, "output_text")
+    text = get_member(reply, "output_text")
     if isinstance(text, str):
         return text
-    output = member(reply, "output")
+    output = get_member(reply, "output")
     items = output if isinstance(output, list) else []
-    return "".join(_joined_text(member(item, "content")) or "" for item in items)
+    return "".join(_joined_text(get_member(item, "content")) or "" for item in items)
 
 
 def _joined_text(content: object) -> str | None:
-    """Content as text: itself, or the texts of its parts."""
+    """Return content as text: itself, or the texts of its parts; None if it is neither."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        texts = (member(part, "text") for part in content)
+        texts = (get_member(part, "text") for part in content)
         return "".join(text for text in texts if isinstance(text, str))
     return None
 
 
 def _vectors(reply: object, count: int, dimensions: int) -> list[list[float]]:
-    """The vectors in the order of the texts. Raises ValueError when one is missing or no vector."""
-    data = member(reply, "data")
+    """Return the vectors in the order of the texts. Raise ValueError if one is missing or is no vector."""
+    data = get_member(reply, "data")
     if not isinstance(data, list) or len(data) != count:
-        raise ValueError(f"{count} vectors were asked for, and other than that came")
+        raise ValueError(f"{count} vectors were asked for, but another number came")
     by_index: dict[object, list[float]] = {}
-    for place, item in enumerate(data):
-        index = item.get("index", place) if isinstance(item, Mapping) else None
+    for position, item in enumerate(data):
+        index = item.get("index", position) if isinstance(item, Mapping) else None
         if not isinstance(index, int) or index in by_index or not 0 <= index < count:
             raise ValueError("its vectors are not numbered one by one")
-        by_index[index] = _vector(member(item, "embedding"), dimensions)
+        by_index[index] = _vector(get_member(item, "embedding"), dimensions)
     return [by_index[index] for index in range(count)]
 
 
 def _vector(value: object, dimensions: int) -> list[float]:
     if not isinstance(value, list) or len(value) != dimensions:
-        found = len(value) if isinstance(value, list) else 0
-        raise ValueError(f"a vector has {found} dimensions instead of {dimensions}")
+        length = len(value) if isinstance(value, list) else 0
+        raise ValueError(f"a vector has {length} dimensions instead of {dimensions}")
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in value):
         raise ValueError("a vector holds something that is not a finite number")
     return [float(number) for number in value]

@@ -1,7 +1,7 @@
-"""How a call to a provider is repeated, and when it is not tried at all.
+"""Repeats failed calls to a provider, and stops calling a provider that keeps failing.
 
-Owns the retry loop, the waits between attempts and the circuit breaker. Knows nothing of HTTP bodies or of any
-client: an attempt is a function that answers or raises `AttemptFailed`. Clock, sleep and chance are arguments.
+Owns the retry loop, the waits between attempts and the circuit breaker. Knows nothing of HTTP: an attempt is a function
+that returns an answer or raises `AttemptFailed`. Clock, sleep and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-FIRST_WAIT: Final = 0.5
-LONGEST_WAIT: Final = 8.0
-LONGEST_RETRY_AFTER: Final = 30.0  # a provider may ask for hours; callers come back sooner or give up
+FIRST_WAIT_SECONDS: Final = 0.5
+MAX_WAIT_SECONDS: Final = 8.0
+MAX_RETRY_AFTER_SECONDS: Final = 30.0  # a provider may ask for hours; callers retry sooner or give up
 
 
 def _utc_now() -> datetime:
@@ -34,7 +34,7 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds to connect, for one attempt, and for the whole call with its retries and waits."""
+    """Seconds for connecting, for one attempt, and for the whole call with its retries and waits."""
 
     connect: float = 5.0
     attempt: float = 60.0
@@ -43,15 +43,18 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    """After `failures` failed attempts in a row nothing is tried for `rest` seconds; then one attempt is."""
+    """The rules of a circuit breaker: after `failures` failures in a row it is open for `open_seconds`.
+
+    While it is open, no attempt is made. After that, a single attempt probes whether the provider is back.
+    """
 
     failures: int = 5
-    rest: float = 30.0
+    open_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where time and chance come from. Tests replace it."""
+    """The sources of time and randomness. Tests replace them."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc_now
@@ -65,7 +68,7 @@ REAL_TIMING: Final = Timing()
 
 
 class AttemptFailed(ProviderUnavailable):
-    """One attempt failed. `retry_after` is what the provider asked for, in seconds; `status` what it answered with."""
+    """A failed attempt. `retry_after` is the wait that the provider asked for, in seconds; `status` its HTTP status."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class AttemptFailed(ProviderUnavailable):
 
 
 class CircuitBreaker:
-    """Keeps callers away from a provider that keeps failing, and finds out by itself when it is back."""
+    """Refuses attempts at a provider that keeps failing, and probes by itself whether it is back."""
 
     def __init__(self, settings: BreakerSettings, *, provider: str, monotonic: Callable[[], float]) -> None:
         self._settings = settings
@@ -93,15 +96,16 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
+        """Return True if attempts are refused, apart from a probe."""
         return self._opened_at is not None
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Lets one attempt through, or refuses it, and learns from its outcome.
+        """Admit one attempt or refuse it, and note its outcome.
 
         A refusal by the provider (not retryable) proves that it is there. A cancelled attempt proves nothing.
         """
-        probe = self._admit()
+        is_probe = self._admit()
         try:
             yield
         except AttemptFailed as error:
@@ -113,23 +117,23 @@ class CircuitBreaker:
         else:
             self._close()
         finally:
-            if probe:
+            if is_probe:
                 self._probing = False
 
-    def answered(self) -> None:
-        """A long attempt got its first good piece: others need not wait until it has ended."""
+    def note_answer(self) -> None:
+        """Note that a streamed attempt got a good piece: other attempts need not wait until it has ended."""
         if self._opened_at is not None:
             self._close()
 
     def _admit(self) -> bool:
-        """Whether the admitted attempt is the probe of an open circuit."""
+        """Admit an attempt or raise. Return True if the attempt is the probe of an open circuit."""
         if self._opened_at is None:
             return False
-        left = self._opened_at + self._settings.rest - self._monotonic()
-        if left > 0 or self._probing:
+        wait = self._opened_at + self._settings.open_seconds - self._monotonic()
+        if wait > 0 or self._probing:
             raise ProviderUnavailable(
                 "provider_circuit_open",
-                f"{self._provider} failed {self._failures} times in a row; it is tried again in {max(left, 0):.0f} s.",
+                f"{self._provider} failed {self._failures} times in a row; it is tried again in {max(wait, 0):.0f} s.",
             )
         self._probing = True
         return True
@@ -148,7 +152,7 @@ class CircuitBreaker:
         self._opened_at = None
 
 
-async def call(
+async def call_with_retries(
     attempt: Callable[[float], Awaitable[Answer]],
     *,
     retries: int,
@@ -156,33 +160,36 @@ async def call(
     breaker: CircuitBreaker,
     timing: Timing,
 ) -> Answer:
-    """Runs `attempt(seconds it may take)` until it answers, is refused, or retries or time run out."""
+    """Call `attempt(seconds)` until it answers, is refused, or retries or time run out.
+
+    The argument of `attempt` is how many seconds it may take.
+    """
     deadline = timing.monotonic() + timeouts.total
-    tried = 0
+    retried = 0
     while True:
         try:
             with breaker.attempt():
                 return await attempt(min(timeouts.attempt, deadline - timing.monotonic()))
         except AttemptFailed as error:
-            wait = _wait(tried, error.retry_after, timing.random())
-            hopeless = not error.retryable or breaker.is_open or tried >= retries
+            wait = _wait_seconds(retried, error.retry_after, timing.random())
+            hopeless = not error.retryable or breaker.is_open or retried >= retries
             if hopeless or timing.monotonic() + wait >= deadline:
                 raise
-            tried += 1
-            log.info("%s: trying again in %.1f s (%d of %d)", error.code, wait, tried, retries)
+            retried += 1
+            log.info("%s: trying again in %.1f s (%d of %d)", error.code, wait, retried, retries)
         await timing.sleep(wait)
 
 
-def _wait(tried: int, retry_after: float | None, chance: float) -> float:
-    """Exponential, between half and all of the step, so that many callers do not come back together."""
+def _wait_seconds(retried: int, retry_after: float | None, chance: float) -> float:
+    """Return the wait before the next attempt: exponential, spread by chance so that callers do not retry together."""
     if retry_after is not None:
-        return min(retry_after, LONGEST_RETRY_AFTER)
-    step = min(FIRST_WAIT * 2.0**tried, LONGEST_WAIT)
+        return min(retry_after, MAX_RETRY_AFTER_SECONDS)
+    step = min(FIRST_WAIT_SECONDS * 2.0**retried, MAX_WAIT_SECONDS)
     return step * (0.5 + 0.5 * chance)
 
 
 def parse_retry_after(header: str | None, now: datetime) -> float | None:
-    """Seconds from a Retry-After header: a number, or an HTTP date. None when it says nothing usable."""
+    """Return the seconds of a Retry-After header, which is a number or an HTTP date; None if it is unusable."""
     if header is None:
         return None
     header = header.strip()

@@ -1,4 +1,4 @@
-"""The active topic in a prompt: recall leans to it a little, and what is told of it joins the summary."""
+"""The active topic of a conversation: recall leans to it a little, and its summary joins that of the brief."""
 
 from __future__ import annotations
 
@@ -8,60 +8,65 @@ from typing import Final
 
 import numpy as np
 
-from recollect.core import times
-from recollect.core.compression import brief
-from recollect.core.compression.brief import Body
-from recollect.core.compression.narrative import Shorter
+from recollect.core.compression.narrative import ShorterNarratives
 from recollect.core.models import Principal
-from recollect.core.topics import from_stored
-from recollect.recall.latest_brief import Remembered
-from recollect.recall.scope_index import Scope
-from recollect.recall.scoring import Part
-from recollect.storage.topics import Active
+from recollect.recall.latest_brief import ConversationSummary
+from recollect.recall.scope_index import ScopeIndex
+from recollect.recall.scoring import ScorePart
+from recollect.storage.topic_summary import unpack_statements
+from recollect.storage.topics import ActiveTopic
 
-LEAN: Final = 0.01  # what a message is worth more if it belongs to the active topic: enough to part equals
-REMEMBERED: Final = 64  # conversations
+TOPIC_WEIGHT: Final = 0.01  # for messages of the active topic: enough to tell equal scores apart
+CACHED_CONVERSATIONS: Final = 64
 
 
 class ActiveTopics:
+    """Joins summaries with those of active topics. Keeps the shorter forms that were made of each joined narrative."""
+
     def __init__(self) -> None:
-        self._shorter: OrderedDict[tuple[str, str], tuple[object, Shorter]] = OrderedDict()
+        # By person and conversation: a mark of the statements that were joined, and their shorter forms.
+        self._shorter: OrderedDict[tuple[str, str], tuple[object, ShorterNarratives]] = OrderedDict()
 
-    def joined(self, principal: Principal, conversation: str, known: Remembered, active: Active | None) -> Remembered:
-        """The brief with what is told of the active topic; where there is no brief, that stands in its place."""
-        told = from_stored(active.summary) if active is not None else []
-        if active is None or not told:
-            return known
-        base = known.brief or brief.of_body(
-            Body((), (), {}, brief.BUILT_IN, 0), conversation, 0, through=0, messages=0, now=times.EARLIEST
+    def join(
+        self, principal: Principal, conversation: str, current: ConversationSummary, topic: ActiveTopic | None
+    ) -> ConversationSummary:
+        """Return the summary with the statements of the active topic that rest on other messages."""
+        statements = unpack_statements(topic.summary) if topic is not None else []
+        if topic is None or not statements:
+            return current
+        summary = current.summary
+        sources = {source for statement in summary.statements for source in statement.sources}
+        new = [statement for statement in statements if not sources.intersection(statement.sources)]
+        if not new:
+            return current
+        mark = (current.brief_version, summary.created_at, topic.key, topic.summary)
+        return replace(
+            current,
+            summary=replace(summary, statements=(*summary.statements, *new)),
+            shorter=self._shorter_forms(principal, conversation, mark),
         )
-        sources = {source for one in base.statements for source in one.sources}
-        news = [one for one in told if not sources.intersection(one.sources)]
-        if not news:
-            return known
-        mark = (base.version, base.created_at, active.key, active.summary)
-        shorter = self._known(principal, conversation, mark)
-        return replace(known, brief=replace(base, statements=(*base.statements, *news)), shorter=shorter)
 
-    def _known(self, principal: Principal, conversation: str, mark: object) -> Shorter:
-        """Shorter narratives that were made of the same statements before."""
-        place = (principal.person, conversation)
-        found = self._shorter.pop(place, None)
-        if found is None or found[0] != mark:
-            found = (mark, {})
-        self._shorter[place] = found
-        while len(self._shorter) > REMEMBERED:
+    def _shorter_forms(self, principal: Principal, conversation: str, mark: object) -> ShorterNarratives:
+        """Return the shorter forms that were made of the same statements before."""
+        key = (principal.person, conversation)
+        cached = self._shorter.pop(key, None)
+        if cached is None or cached[0] != mark:
+            cached = (mark, {})
+        self._shorter[key] = cached
+        while len(self._shorter) > CACHED_CONVERSATIONS:
             self._shorter.popitem(last=False)
-        return found[1]
+        return cached[1]
 
-    def forget(self) -> None:
-        self._shorter.clear()
+    def forget(self, person: str | None = None) -> None:
+        """Forget all shorter forms, or those of a person."""
+        for key in [key for key in self._shorter if person in (None, key[0])]:
+            del self._shorter[key]
 
 
-def lean(scope: Scope, active: Active) -> Part:
-    """1 for what belongs to the active topic."""
-    seqs = np.array(active.seqs, np.int64)
-    places = scope.index(np.full(len(seqs), active.conversation, np.int64), seqs)
-    own = np.zeros(len(scope), np.float32)
-    own[places[places >= 0]] = 1
-    return Part(LEAN, own)
+def score_topic(scope: ScopeIndex, topic: ActiveTopic) -> ScorePart:
+    """Return 1 for the messages of the active topic, 0 for others."""
+    seqs = np.array(topic.seqs, np.int64)
+    indices = scope.index(np.full(len(seqs), topic.conversation, np.int64), seqs)
+    values = np.zeros(len(scope), np.float32)
+    values[indices[indices >= 0]] = 1
+    return ScorePart(TOPIC_WEIGHT, values)

@@ -1,4 +1,4 @@
-"""What is remembered of a conversation beside its passages: the newest brief, and what the ledger would have by now."""
+"""Keeps the newest brief of each conversation asked about lately, and its ledger with entries found since."""
 
 from __future__ import annotations
 
@@ -13,108 +13,128 @@ from weakref import WeakValueDictionary
 from recollect.core.compression import ledger
 from recollect.core.compression.brief import Brief, CorruptBrief
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Shorter
+from recollect.core.compression.narrative import ShorterNarratives
+from recollect.core.compression.summary import Summary
 from recollect.core.extract import extract
 from recollect.core.language import analyser
 from recollect.core.models import Hit, Principal
-from recollect.storage.briefs import Standing
+from recollect.storage.briefs import BriefState
 from recollect.storage.store import SqlStore
 
 log = logging.getLogger(__name__)
 
-REMEMBERED: Final = 64  # conversations
-LOOKED_AT: Final = 256  # messages that are not folded yet, in which entries are looked for
-INLINE: Final = 1000  # characters and entries that are looked at without a thread
-MOST: Final = 200_000  # entries of all conversations together
-BEARS: Final = 0.5  # of the question's words that a brief has, to be worth telling
-TOLD: Final = 3  # statements of a brief that a hit quotes
+CACHED_CONVERSATIONS: Final = 64
+CACHED_ENTRIES: Final = 200_000  # ledger entries of all cached conversations together
+MAX_UNREAD_MESSAGES: Final = 256  # messages since the brief that are searched for entries
+INLINE_SIZE: Final = 1000  # characters plus entries; more are searched on a thread
+MIN_HIT_RELEVANCE: Final = 0.5  # share of the question's words that a brief must have to be a hit
+MAX_HIT_STATEMENTS: Final = 3  # statements of a brief that one hit quotes
+
+CacheKey = tuple[str, str]  # person and conversation
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """The newest brief of a conversation, and its ledger with what was said since."""
+class ConversationSummary:
+    """The summary of a conversation's older messages, as a prompt needs it.
 
-    brief: Brief | None = None
-    entries: Sequence[Entry] = ()
+    `ledger` has the entries of the summary and those of messages that came since. `shorter` caches shorter forms of
+    the narrative. `brief_version` is None if there is no brief.
+    """
+
+    summary: Summary = field(default_factory=Summary)
+    ledger: Sequence[Entry] = ()
+    brief_version: int | None = None
+    shorter: ShorterNarratives = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
-    shorter: Shorter = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    mark: object
+class _CachedBrief:
+    mark: object  # changes with another version, and after an erase or a restore
     zone: str
     brief: Brief | None
-    entries: Sequence[Entry]
-    seen: int  # seq up to which entries were looked for
-    shorter: Shorter = field(default_factory=dict)
+    ledger: Sequence[Entry]
+    read_through: int  # the last seq that was searched for entries
+    shorter: ShorterNarratives = field(default_factory=dict)
 
 
 class LatestBriefs:
-    """Keeps the briefs that were asked for lately, and reads only what is new."""
+    """Keeps the briefs asked for lately. Only new messages are read."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._briefs: OrderedDict[CacheKey, _CachedBrief] = OrderedDict()
+        self._locks: WeakValueDictionary[CacheKey, asyncio.Lock] = WeakValueDictionary()
 
-    def forget(self) -> None:
-        self._known.clear()
+    def forget(self, person: str | None = None) -> None:
+        """Forget all briefs, or those of a person."""
+        for key in [key for key in self._briefs if person in (None, key[0])]:
+            del self._briefs[key]
 
-    async def latest(
-        self, principal: Principal, conversation: str, standing: Standing | None
+    async def get_brief(
+        self, principal: Principal, conversation: str, state: BriefState | None
     ) -> tuple[Brief | None, tuple[str, ...]]:
-        """The newest brief alone, and names of what is wrong with it."""
-        async with self._alone(principal, conversation):
-            known, _, degraded = await self._current(principal, conversation, standing)
-        return (None if known is None else known.brief), degraded
+        """Return the newest brief, and names of what is wrong with it. `state` was read in the same moment."""
+        async with self._lock(principal, conversation):
+            cached, degraded = await self._refresh(principal, conversation, state)
+        return (None if cached is None else cached.brief), degraded
 
-    async def get(self, principal: Principal, conversation: str, standing: Standing | None) -> Remembered:
-        """The brief and the ledger; `standing` is what was read of the brief just now."""
-        async with self._alone(principal, conversation):
-            known, last, degraded = await self._current(principal, conversation, standing)
-            if known is None:
-                return Remembered()
-            if known.seen < last:
-                known = await self._with_news(principal, conversation, known, last)
-                self._keep(principal, conversation, known)
-        return Remembered(known.brief, known.entries, degraded, known.shorter)
+    async def get_summary(
+        self, principal: Principal, conversation: str, state: BriefState | None
+    ) -> ConversationSummary:
+        """Return the brief as a summary, and the ledger up to now. `state` was read in the same moment."""
+        async with self._lock(principal, conversation):
+            cached, degraded = await self._refresh(principal, conversation, state)
+            if cached is None or state is None:
+                return ConversationSummary()
+            if cached.read_through < state.last_seq:
+                cached = await self._with_new_entries(principal, conversation, cached, state.last_seq)
+                self._keep(principal, conversation, cached)
+        brief = cached.brief
+        return ConversationSummary(
+            summary=Summary() if brief is None else brief.summary,
+            ledger=cached.ledger,
+            brief_version=None if brief is None else brief.version,
+            shorter=cached.shorter,
+            degraded=degraded,
+        )
 
-    def _alone(self, principal: Principal, conversation: str) -> asyncio.Lock:
-        """Many who ask at once are served by one reading."""
+    def _lock(self, principal: Principal, conversation: str) -> asyncio.Lock:
+        """Return the lock of a conversation: many who ask at once are served by one read."""
         return self._locks.setdefault((principal.person, conversation), asyncio.Lock())
 
-    async def _current(
-        self, principal: Principal, conversation: str, standing: Standing | None
-    ) -> tuple[_Known | None, int, tuple[str, ...]]:
-        """What is known of a conversation, read anew if its brief or its log is another one; and its last seq."""
-        if standing is None:
-            return None, 0, ()
-        mark = (standing.key, standing.zone, standing.mark)
+    async def _refresh(
+        self, principal: Principal, conversation: str, state: BriefState | None
+    ) -> tuple[_CachedBrief | None, tuple[str, ...]]:
+        """Return the cached brief, read anew if the brief or its log has changed; and names of what is wrong."""
+        if state is None:
+            return None, ()
+        mark = (state.key, state.zone, state.mark)
         degraded: tuple[str, ...] = ()
-        known = self._known.get((principal.person, conversation))
-        if known is None or known.mark != mark or known.seen > standing.last_seq:
-            brief, degraded = await self._read(principal, conversation, standing.version)
-            since = brief.through_seq if brief else 0
-            known = _Known(mark, standing.zone, brief, brief.entries if brief else (), since)
-        self._keep(principal, conversation, known)
-        if known.brief is not None and known.brief.degraded:
+        cached = self._briefs.get((principal.person, conversation))
+        if cached is None or cached.mark != mark or cached.read_through > state.last_seq:
+            brief, degraded = await self._read(principal, conversation, state.version)
+            entries, through = (brief.entries, brief.through_seq) if brief else ((), 0)
+            cached = _CachedBrief(mark, state.zone, brief, entries, through)
+        self._keep(principal, conversation, cached)
+        if cached.brief is not None and cached.brief.degraded:
             degraded = (*degraded, "summarizer")
-        return known, standing.last_seq, degraded
+        return cached, degraded
 
-    def _keep(self, principal: Principal, conversation: str, known: _Known) -> None:
-        place = (principal.person, conversation)
-        self._known[place] = known
-        self._known.move_to_end(place)
-        while len(self._known) > 1 and (
-            len(self._known) > REMEMBERED or sum(len(one.entries) for one in self._known.values()) > MOST
+    def _keep(self, principal: Principal, conversation: str, cached: _CachedBrief) -> None:
+        key = (principal.person, conversation)
+        self._briefs[key] = cached
+        self._briefs.move_to_end(key)
+        while len(self._briefs) > 1 and (
+            len(self._briefs) > CACHED_CONVERSATIONS
+            or sum(len(other.ledger) for other in self._briefs.values()) > CACHED_ENTRIES
         ):
-            self._known.popitem(last=False)
+            self._briefs.popitem(last=False)
 
     async def _read(
         self, principal: Principal, conversation: str, version: int
     ) -> tuple[Brief | None, tuple[str, ...]]:
-        """The newest brief. One that cannot be read goes, and the worker makes it anew from the log."""
+        """Read the newest brief. One that cannot be read is dropped; the worker makes it anew from the log."""
         try:
             return (await self._store.briefs.get(principal, conversation) if version else None), ()
         except CorruptBrief as error:
@@ -122,30 +142,35 @@ class LatestBriefs:
             await self._store.briefs.drop(principal, conversation)
             return None, ("brief",)
 
-    async def _with_news(self, principal: Principal, conversation: str, known: _Known, last: int) -> _Known:
-        """What must not be lost is known before it is folded: rules read each new message once."""
-        after = max(known.seen, last - LOOKED_AT)
-        messages = await self._store.page(principal, conversation, after=after, limit=LOOKED_AT)
+    async def _with_new_entries(
+        self, principal: Principal, conversation: str, cached: _CachedBrief, last_seq: int
+    ) -> _CachedBrief:
+        """Return the cached brief with the entries of messages that came since.
 
-        def merged() -> list[Entry]:
-            own = [one for one in messages if not one.only_quotes]
-            return ledger.merge(known.entries, extract(own, known.zone))
+        So important data is known before it is compressed. Each new message is searched once.
+        """
+        after = max(cached.read_through, last_seq - MAX_UNREAD_MESSAGES)
+        messages = await self._store.log.page(principal, conversation, after=after, limit=MAX_UNREAD_MESSAGES)
 
-        size = sum(len(message.content) for message in messages)
-        entries = merged() if size + len(known.entries) < INLINE else await asyncio.to_thread(merged)
-        return replace(known, entries=entries, seen=messages[-1].seq if messages else last)
+        def merge_entries() -> list[Entry]:
+            own = [message for message in messages if not message.only_quotes]
+            return ledger.merge(cached.ledger, extract(own, cached.zone))
+
+        size = sum(len(message.content) for message in messages) + len(cached.ledger)
+        entries = merge_entries() if size < INLINE_SIZE else await asyncio.to_thread(merge_entries)
+        return replace(cached, ledger=entries, read_through=messages[-1].seq if messages else last_seq)
 
 
-def hits_of(brief: Brief | None, question: str) -> list[Hit]:
-    """What a brief says to a question: the statements that have most of its words, if it has half of them."""
-    asked = set(analyser.words(question))
-    if brief is None or not asked:
+def find_brief_hits(brief: Brief | None, question: str) -> list[Hit]:
+    """Return the brief as a hit if it has half of the question's words: the statements with most of them."""
+    words = set(analyser.words(question))
+    if brief is None or not words:
         return []
-    shared = [asked.intersection(analyser.words(one.text)) for one in brief.statements]
-    covered = len(set().union(*shared)) / len(asked)
-    if covered < BEARS:
+    shared = [words.intersection(analyser.words(statement.text)) for statement in brief.statements]
+    relevance = len(set().union(*shared)) / len(words)
+    if relevance < MIN_HIT_RELEVANCE:
         return []
-    best = sorted(range(len(shared)), key=lambda place: (-len(shared[place]), place))[:TOLD]
-    text = " ".join(brief.statements[place].text for place in sorted(best) if shared[place])
-    why = {"bm25": round(covered, 4)}
-    return [Hit(None, brief.conversation, None, "assistant", text, brief.created_at, covered, "brief", why)]
+    best = sorted(range(len(shared)), key=lambda index: (-len(shared[index]), index))[:MAX_HIT_STATEMENTS]
+    text = " ".join(brief.statements[index].text for index in sorted(best) if shared[index])
+    why = {"bm25": round(relevance, 4)}
+    return [Hit(None, brief.conversation, None, "assistant", text, brief.created_at, relevance, "brief", why)]

@@ -1,4 +1,7 @@
-"""Reading a question: its words, the names in it, the times it speaks of. Any text is a question."""
+"""Parses a question: its words, the identifiers in it, and the periods it names. Any text is a question.
+
+It knows nothing of the messages that are searched.
+"""
 
 from __future__ import annotations
 
@@ -11,69 +14,77 @@ from recollect.core import times, word_index
 from recollect.core.dates import periods
 from recollect.core.language import analyser, identifiers
 
-LONGEST: Final = 4000  # characters that are read; of a longer text its beginning and its end
-MOST_WORDS: Final = 128
-SLIGHT: Final = 0.3  # lean of a question that says nothing about who said it
-_OF_ANSWERS: Final = re.compile(
+MAX_QUESTION_CHARACTERS: Final = 4000  # of a longer text only the beginning and the end are read
+MAX_QUESTION_WORDS: Final = 128
+NEUTRAL_LEAN: Final = 0.3  # lean of a question that does not say whose words it asks for
+_ASKS_FOR_ANSWERS: Final = re.compile(
     r"\byou(?:'ve| have| had)?\s+(?:\w+ly\s+)?(?:suggested|recommended|mentioned|told|said|provided|gave|given|listed"
     r"|explained|described|shared|wrote|written|created|made|advised|proposed|came up|walked|helped|showed|shown)\b"
     r"|\bremind me\b|\bour (?:last|previous|earlier|past) |\bprevious (?:conversation|chat|discussion)"
     r"|(?:اقترحت|ذكرت|نصحت|اخبرتني|أخبرتني|قلت لي|ذكرني|ذكّرني|محادثتنا السابقة)",
     re.IGNORECASE,
 )
-_OF_ONESELF: Final = re.compile(r"\b(?:i|my|me|mine|myself)\b|(?<!\w)(?:أنا|انا|لي|عندي|لدي|إلي)(?!\w)", re.IGNORECASE)
+_ASKS_ABOUT_ASKER: Final = re.compile(
+    r"\b(?:i|my|me|mine|myself)\b|(?<!\w)(?:أنا|انا|لي|عندي|لدي|إلي)(?!\w)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A question as it was read, before anything is known of the scope."""
+class ParsedQuestion:
+    """A question, parsed. `words` and `names` are numbers, as in the word index."""
 
     text: str
     words: tuple[int, ...]
-    names: tuple[int, ...]
+    names: tuple[int, ...]  # identifiers, codes and the like
     about_code: bool
-    lean: float  # towards what people said: 1 if they ask about themselves, 0 if they ask what was answered
+    lean: float  # towards messages of people: 1 if they ask about themselves, 0 if they ask what was answered
 
     def periods(self, now: datetime, zone: str) -> list[tuple[int, int]]:
-        """The times it speaks of, in microseconds."""
-        found = periods.periods(self.text, now=now, zone=zone)
-        return [(times.to_micros(period.start), times.to_micros(period.stop)) for period in found]
+        """Return the periods that the question names as (start, stop) in microseconds, read at the moment `now`."""
+        named = periods.find_periods(self.text, now=now, zone=zone)
+        return [(times.to_micros(period.start), times.to_micros(period.stop)) for period in named]
 
 
-def read(text: str) -> Read:
-    text = excerpt(text)
-    words = analyser.query_words(text)[:MOST_WORDS]
-    names = _names(text)[:MOST_WORDS]
-    return Read(
+def parse_question(text: str) -> ParsedQuestion:
+    """Parse a question. Of a very long one, only the beginning and the end are read."""
+    text = shorten_question(text)
+    words = analyser.query_words(text)[:MAX_QUESTION_WORDS]
+    names = _find_names(text)[:MAX_QUESTION_WORDS]
+    return ParsedQuestion(
         text,
-        tuple(word_index.query_numbers(words)),
-        tuple(word_index.query_numbers(names)),
+        tuple(word_index.hash_words(words)),
+        tuple(word_index.hash_words(names)),
         identifiers.is_code_question(text),
-        _lean(text, about_names=bool(names)),
+        _lean(text, has_names=bool(names)),
     )
 
 
-def _names(text: str) -> list[str]:
-    """Identifiers, codes and the like, as the index has them: as a whole, or as the one word they are."""
-    wholes = frozenset(analyser.compounds(text))
-    found: dict[str, None] = {}
-    for name in sorted(identifiers.identifiers(text)):
-        words = [name] if name in wholes else analyser.words(name)
+def _find_names(text: str) -> list[str]:
+    """Return the identifiers that the word index has as one word: as a compound, or as the only word in them."""
+    compounds = frozenset(analyser.compounds(text))
+    names: dict[str, None] = {}
+    for name in sorted(identifiers.find_identifiers(text)):
+        words = [name] if name in compounds else analyser.words(name)
         if len(words) == 1:
-            found[words[0]] = None
-    return list(found)
+            names[words[0]] = None
+    return list(names)
 
 
-def _lean(text: str, *, about_names: bool) -> float:
-    """Who knows? People know about themselves; what is known about a name in a program, anyone may have said."""
-    if _OF_ANSWERS.search(text):
+def _lean(text: str, *, has_names: bool) -> float:
+    """Return how much the messages of people count. People know about themselves; an assistant knows its answers.
+
+    A fact about an identifier may come from either side.
+    """
+    if _ASKS_FOR_ANSWERS.search(text):
         return 0.0
-    about_oneself = _OF_ONESELF.search(text) is not None
-    if about_names:
-        return SLIGHT if about_oneself else 0.0
-    return 1.0 if about_oneself else SLIGHT
+    asks_about_asker = _ASKS_ABOUT_ASKER.search(text) is not None
+    if has_names:
+        return NEUTRAL_LEAN if asks_about_asker else 0.0
+    return 1.0 if asks_about_asker else NEUTRAL_LEAN
 
 
-def excerpt(text: str) -> str:
-    """A question so long is a pasted text: what it is about stands at its beginning or at its end."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+def shorten_question(text: str) -> str:
+    """Return the beginning and the end of a very long question: a pasted text says there what it is about."""
+    if len(text) <= MAX_QUESTION_CHARACTERS:
+        return text
+    return f"{text[: MAX_QUESTION_CHARACTERS // 2]}\n{text[-MAX_QUESTION_CHARACTERS // 2 :]}"

@@ -1,77 +1,93 @@
-"""The scopes that are kept in memory: read when first asked for, brought up to date for every question."""
+"""Keeps scopes in memory: a scope is read when it is first asked for, and brought up to date for every question."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from recollect.core.models import Principal
-from recollect.recall.scope_index import Scope
-from recollect.storage.scope_updates import Beside, News
+from recollect.core.scope import ConversationScope, PersonScope, Scope
+from recollect.recall.scope_index import ScopeIndex
+from recollect.storage.scope_updates import ConversationState, ScopeUpdate
 from recollect.storage.store import SqlStore
 
-ROOM: Final = 512 * 1024 * 1024  # bytes; the scopes used longest ago go when there is not enough
-MOST: Final = 1000  # scopes
-INLINE: Final = 200  # rows that are taken in without a thread
+CACHE_BYTES: Final = 512 * 1024 * 1024  # the scopes used longest ago go when all take more
+CACHE_SCOPES: Final = 1000
+INLINE_ROWS: Final = 200  # a larger update is taken in on a thread
 
-Name = tuple[str, str | None]
+CacheKey = tuple[str, str | None]  # person and conversation; None for all of the person's conversations
+
+# The kinds of scopes that recall searches, and the conversation that each names.
+CONVERSATION_OF: Final[dict[type[Scope], Callable[[Any], str | None]]] = {
+    PersonScope: lambda _: None,
+    ConversationScope: lambda scope: scope.conversation,
+}
 
 
-class Scopes:
-    def __init__(self, store: SqlStore, room: int = ROOM) -> None:
-        self._store, self._room = store, room
-        self._kept: OrderedDict[Name, Scope] = OrderedDict()
-        self._sizes: dict[Name, int] = {}  # as they were when last asked for
-        self._size = 0  # of all of them
-        self._locks: defaultdict[Name, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.embedders: dict[int, tuple[str, int]] = {}
+def conversation_of(scope: Scope) -> str | None:
+    """Return the conversation that a scope names; None for all conversations of a person."""
+    return CONVERSATION_OF[type(scope)](scope)
 
-    async def get(self, principal: Principal, conversation: str | None) -> Scope:
-        """The scope as it is now."""
-        return (await self.look(principal, conversation))[0]
 
-    async def look(self, principal: Principal, conversation: str | None) -> tuple[Scope, Beside]:
-        """The scope as it is now, and what stands beside it."""
-        name = (principal.person, conversation)
-        async with self._locks[name]:  # a scope that many ask for at once is read once
-            scope = self._kept.get(name, Scope())
-            news, beside = await self._store.load_scope(principal, conversation, scope.seen, scope.state)
-            if news is not None:
-                scope = await self._take(scope, news)
-            if len(scope):
-                self._kept[name] = scope
-                self._kept.move_to_end(name)
-                self._measure(name, scope.nbytes)
-        if not len(scope):
-            self._drop(name)
-        self._make_room()
-        return scope, beside
+class ScopeCache:
+    """Scopes by person and conversation, as they are now. Keeps those used last."""
 
-    async def _take(self, scope: Scope, news: News) -> Scope:
-        if news.fresh or {seen.embedder for seen in news.seen.values()} - {None, *self.embedders}:
+    def __init__(self, store: SqlStore, max_bytes: int = CACHE_BYTES) -> None:
+        self._store, self._max_bytes = store, max_bytes
+        self._scopes: OrderedDict[CacheKey, ScopeIndex] = OrderedDict()
+        self._sizes: dict[CacheKey, int] = {}  # bytes, when last asked for
+        self._total_size = 0
+        self._locks: defaultdict[CacheKey, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.embedders: dict[int, tuple[str, int]] = {}  # name and dimensions by embedder key
+
+    async def get(self, principal: Principal, scope: Scope) -> ScopeIndex:
+        """Return the index of a scope as it is now."""
+        return (await self.get_with_state(principal, scope))[0]
+
+    async def get_with_state(self, principal: Principal, scope: Scope) -> tuple[ScopeIndex, ConversationState]:
+        """Return the index of a scope as it is now, and the state of its conversation, read in the same moment."""
+        conversation = conversation_of(scope)
+        key = (principal.person, conversation)
+        async with self._locks[key]:  # a scope that many ask for at once is read once
+            index = self._scopes.get(key, ScopeIndex())
+            update, state = await self._store.load_scope(principal, conversation, index.marks, index.state)
+            if update is not None:
+                index = await self._apply(index, update)
+            if len(index):
+                self._scopes[key] = index
+                self._scopes.move_to_end(key)
+                self._measure(key, index.nbytes)
+        if not len(index):
+            self._drop(key)
+        self._shrink()
+        return index, state
+
+    async def _apply(self, index: ScopeIndex, update: ScopeUpdate) -> ScopeIndex:
+        if update.is_complete or {mark.embedder for mark in update.marks.values()} - {None, *self.embedders}:
             rows = await self._store.vectors.embedders()
             self.embedders = {row["key"]: (row["name"], row["dimensions"]) for row in rows}
         dimensions = {key: size for key, (_, size) in self.embedders.items()}
-        if len(news.entries) + len(news.vectors) <= INLINE:
-            return scope.grown(news, dimensions)
-        return await asyncio.to_thread(scope.grown, news, dimensions)
+        if len(update.word_rows) + len(update.vectors) <= INLINE_ROWS:
+            return index.updated(update, dimensions)
+        return await asyncio.to_thread(index.updated, update, dimensions)
 
-    def _make_room(self) -> None:
-        while (self._size > self._room or len(self._kept) > MOST) and len(self._kept) > 1:
-            self._drop(next(iter(self._kept)))
+    def _shrink(self) -> None:
+        while (self._total_size > self._max_bytes or len(self._scopes) > CACHE_SCOPES) and len(self._scopes) > 1:
+            self._drop(next(iter(self._scopes)))
 
-    def _measure(self, name: Name, size: int) -> None:
-        self._size += size - self._sizes.get(name, 0)
-        self._sizes[name] = size
+    def _measure(self, key: CacheKey, size: int) -> None:
+        self._total_size += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
 
-    def _drop(self, name: Name) -> None:
-        self._kept.pop(name, None)
-        self._locks.pop(name, None)
-        self._size -= self._sizes.pop(name, 0)
+    def _drop(self, key: CacheKey) -> None:
+        self._scopes.pop(key, None)
+        self._locks.pop(key, None)
+        self._total_size -= self._sizes.pop(key, 0)
 
     def forget(self, person: str | None = None) -> None:
-        """Read everything anew, or all of a person: something changed that no count shows, or texts must go."""
-        for name in [name for name in self._kept if person in (None, name[0])]:
-            self._size -= self._sizes.pop(name, 0)
-            del self._kept[name]
+        """Forget all scopes, or those of a person. They hold texts, and some changes are not seen by their counts."""
+        for key in [key for key in self._scopes if person in (None, key[0])]:
+            self._total_size -= self._sizes.pop(key, 0)
+            del self._scopes[key]

@@ -1,7 +1,7 @@
-"""A scope in memory: the messages of a conversation, or of a person, as arrays that arms of recall compare.
+"""A scope in memory: the messages of a conversation, or of a person, as arrays that the arms of recall compare.
 
-A scope is never changed: news make a new one that shares what stayed. What it answers depends on the rows alone, not
-on when they were read, so two processes (and two databases) rank alike.
+A scope index is never changed: an update makes a new one that shares the arrays that stayed. Its contents depend on the
+rows alone, not on when they were read, so two processes (and two databases) rank alike.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from numpy.typing import NDArray
 
 from recollect.core import word_index
 from recollect.recall import postings
+from recollect.recall.message_texts import MessageTexts
 from recollect.recall.postings import Postings
-from recollect.recall.prompt.pack import Said
-from recollect.recall.vectors import Part, unpack, with_part
-from recollect.storage.scope_updates import News, Seen, State
+from recollect.recall.vectors import SCALE_BYTES, VectorPart, append_part, unpack
+from recollect.storage.scope_updates import ConversationMark, ScopeState, ScopeUpdate
 
 USER: Final = word_index.ROLE_NUMBERS["user"]
-MUCH: Final = 22  # telling words of a message that says something; "Wow, thanks!" is rarely what was asked for
-SESSION_GAP: Final = 3600 * 1_000_000  # microseconds of silence that end a session
+SUBSTANTIAL_WORDS: Final = 22  # words of a message of full substance; "Wow, thanks!" is rarely what was asked for
+SESSION_GAP_MICROS: Final = 3600 * 1_000_000  # a longer silence ends a session
+RECENCY_HALF_LIFE_DAYS: Final = 30
+MICROS_PER_DAY: Final = 86_400e6
+BYTES_PER_MESSAGE: Final = 72  # in the arrays with one value for each message, and in arrays derived from them
+BYTES_PER_PASSAGE: Final = 8
 
 Row = dict[str, Any]
 Ints = NDArray[np.int32]
@@ -32,54 +36,63 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Scope:
-    state: State = ()
-    seen: Mapping[int, Seen] = field(default_factory=dict)
-    conversations: Mapping[int, Row] = field(default_factory=dict)
-    keys: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # of each message: its conversation,
-    seqs: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # its place there,
-    at: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # its time,
+class ScopeIndex:
+    """The messages of a scope by their index, in the order of conversation and seq, and their passages and vectors."""
+
+    state: ScopeState = ()  # changes whenever the scope changes
+    # How far each conversation was read, by conversation key.
+    marks: Mapping[int, ConversationMark] = field(default_factory=dict)
+    conversations: Mapping[int, Row] = field(default_factory=dict)  # rows by conversation key
+    # One value for each message:
+    conversation_keys: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    seqs: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    at: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # microseconds
     roles: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
-    named: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # whether its speaker is,
-    words_in: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # how many words,
-    before: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # the message before it, or -1,
-    sessions: Ints = field(default_factory=lambda: np.empty(0, np.int32))
-    ends: Mapping[int, int] = field(default_factory=dict)  # the newest message of each conversation
-    owners: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # of each passage: its message,
-    lengths: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # and how many words it has
-    words: tuple[Postings, ...] = ()  # by passage
-    speakers: tuple[Postings, ...] = ()  # by message
-    vectors: Mapping[int, tuple[Part, ...]] = field(default_factory=dict)  # by embedder
-    said: Said = field(default_factory=Said)  # messages that were read lately; those of a fresh scope are read anew
+    named: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # whether its speaker has a name
+    word_counts: Floats = field(default_factory=lambda: np.empty(0, np.float32))
+    previous: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # index of the message before it, or -1
+    sessions: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # number of its session
+    newest: Mapping[int, int] = field(default_factory=dict)  # index of the last message, by conversation key
+    # One value for each passage:
+    passage_message: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # index of its message
+    lengths: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # words
+    words: tuple[Postings, ...] = ()  # words of passages
+    speakers: tuple[Postings, ...] = ()  # words of speakers' names, by message
+    vectors: Mapping[int, tuple[VectorPart, ...]] = field(default_factory=dict)  # by embedder key
+    texts: MessageTexts = field(default_factory=MessageTexts)  # messages read lately; a fresh scope begins with none
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.conversation_keys)
 
     @cached_property
     def has_words(self) -> NDArray[np.bool_]:
-        """Which messages can be found by themselves; others are read beside them."""
-        found: NDArray[np.bool_] = self.words_in > 0
-        return found
+        """Return which messages have words. Recall ranks no others; they appear as neighbours."""
+        mask: NDArray[np.bool_] = self.word_counts > 0
+        return mask
 
     @cached_property
-    def worded(self) -> int:
-        """How many they are."""
+    def worded_count(self) -> int:
+        """Return the number of messages that have words."""
         return int(self.has_words.sum())
 
     @cached_property
-    def after(self) -> Ints:
-        """The message after each, or -1."""
-        found = np.full(len(self), -1, np.int32)
-        linked = np.flatnonzero(self.before >= 0)
-        found[self.before[linked]] = linked
-        return found
+    def following(self) -> Ints:
+        """Return the index of the message after each, or -1."""
+        following = np.full(len(self), -1, np.int32)
+        linked = np.flatnonzero(self.previous >= 0)
+        following[self.previous[linked]] = linked
+        return following
 
     @cached_property
     def links(self) -> tuple[Floats, Longs, Longs]:
-        """Who stands beside whom in a session: 1 where a message follows the one above it in these arrays, and the
-        pairs (later, earlier) of all the others that follow one."""
-        later = np.flatnonzero(self.before >= 0)
-        earlier = self.before[later].astype(np.int64)
+        """Return which messages are neighbours within a session.
+
+        Neighbours that are adjacent in the arrays are a mask: the first array has 1 where message i + 1 follows message
+        i. Those further apart (conversations that were read in several batches) are two arrays of indices: the later
+        message of each pair, and the earlier one.
+        """
+        later = np.flatnonzero(self.previous >= 0)
+        earlier = self.previous[later].astype(np.int64)
         same = self.sessions[later] == self.sessions[earlier]
         later, earlier = later[same], earlier[same]
         adjacent = later == earlier + 1
@@ -88,170 +101,186 @@ class Scope:
         return follows, later[~adjacent], earlier[~adjacent]
 
     @cached_property
-    def people(self) -> Floats:
-        """1 for what people said: what a user says about themselves is told once, an assistant's answers are long."""
-        found: Floats = ((self.roles == USER) | self.named).astype(np.float32)
-        return found
+    def from_person(self) -> Floats:
+        """Return 1 for messages of people, 0 for others.
+
+        A person states a fact about themselves once, in few words; the answers of an assistant are long.
+        """
+        mask: Floats = ((self.roles == USER) | self.named).astype(np.float32)
+        return mask
 
     @cached_property
     def substance(self) -> Floats:
-        """From 0 to 1: how much a message says."""
-        found: Floats = np.minimum(self.words_in / MUCH, 1).astype(np.float32)
-        return found
+        """Return from 0 to 1 how much each message says, by its number of words."""
+        shares: Floats = np.minimum(self.word_counts / SUBSTANTIAL_WORDS, 1).astype(np.float32)
+        return shares
 
     @cached_property
     def recency(self) -> Floats:
-        """1 for the newest message of the scope, half of it for one a month older, and so on."""
+        """Return 1 for the newest message of the scope. The value halves with every 30 days of age."""
         if not len(self):
             return np.zeros(0, np.float32)
-        days = (self.at.max() - self.at) / 86_400e6
-        found: Floats = np.exp2(-days / 30).astype(np.float32)
-        return found
+        days = (self.at.max() - self.at) / MICROS_PER_DAY
+        recency: Floats = np.exp2(-days / RECENCY_HALF_LIFE_DAYS).astype(np.float32)
+        return recency
 
     @cached_property
     def average_length(self) -> float:
+        """Return the average number of words in a passage."""
         return float(self.lengths.mean()) if len(self.lengths) else 1.0
 
     @cached_property
     def firsts(self) -> Longs:
-        """The first passage of each message. Every message has one, if only an empty one."""
-        return np.searchsorted(self.owners, np.arange(len(self)))
+        """Return the index of each message's first passage. Every message has a passage, perhaps an empty one."""
+        return np.searchsorted(self.passage_message, np.arange(len(self)))
 
     @cached_property
-    def _by_place(self) -> tuple[Longs, Longs]:
-        places = _place(self.keys, self.seqs)
-        order = np.argsort(places, kind="stable")
-        return places[order], order
+    def _by_position(self) -> tuple[Longs, Longs]:
+        positions = _to_position(self.conversation_keys, self.seqs)
+        order = np.argsort(positions, kind="stable")
+        return positions[order], order
 
     def index(self, keys: Longs, seqs: Longs) -> Longs:
-        """Where messages stand in the arrays; -1 for those that are not there."""
-        places, order = self._by_place
-        asked = _place(keys, seqs)
-        spots = np.searchsorted(places, asked)
-        spots[spots == len(places)] = 0
-        return np.where(places[spots] == asked, order[spots], -1) if len(places) else np.full(len(asked), -1)
+        """Return the indices of the messages with these conversation keys and seqs; -1 for those not in the scope."""
+        positions, order = self._by_position
+        wanted = _to_position(keys, seqs)
+        slots = np.searchsorted(positions, wanted)
+        slots[slots == len(positions)] = 0
+        return np.where(positions[slots] == wanted, order[slots], -1) if len(positions) else np.full(len(wanted), -1)
 
     @property
     def nbytes(self) -> int:
+        """Return the approximate number of bytes that the scope takes in memory."""
         words = sum(part.nbytes for part in (*self.words, *self.speakers))
         vectors = sum(part.nbytes for parts in self.vectors.values() for part in parts)
-        return 72 * len(self) + 8 * len(self.owners) + words + vectors + self.said.nbytes
+        arrays = BYTES_PER_MESSAGE * len(self) + BYTES_PER_PASSAGE * len(self.passage_message)
+        return arrays + words + vectors + self.texts.nbytes
 
-    def grown(self, news: News, dimensions: Mapping[int, int]) -> Scope:
-        """With the news. `dimensions` of the embedders by key."""
-        scope = Scope() if news.fresh else self
-        if news.entries:
-            scope = scope._with_entries(news.entries)
-        if news.vectors:
-            scope = scope._with_vectors(news.vectors, news.seen, dimensions)
-        rows = {row["key"]: row for row in news.conversations}
-        return replace(scope, state=news.state, seen=news.seen, conversations=rows)
+    def updated(self, update: ScopeUpdate, dimensions: Mapping[int, int]) -> ScopeIndex:
+        """Return the scope with the rows of an update. `dimensions` are those of the embedders, by key."""
+        scope = ScopeIndex() if update.is_complete else self
+        if update.word_rows:
+            scope = scope._with_messages(update.word_rows)
+        if update.vectors:
+            scope = scope._with_vectors(update.vectors, update.marks, dimensions)
+        rows = {row["key"]: row for row in update.conversations}
+        return replace(scope, state=update.state, marks=update.marks, conversations=rows)
 
-    def _with_entries(self, rows: Sequence[Row]) -> Scope:
-        base = len(self)
+    def _with_messages(self, rows: Sequence[Row]) -> ScopeIndex:
+        message_offset = len(self)
         keys = np.fromiter((row["conversation_key"] for row in rows), np.int64, len(rows))
         at = np.fromiter((row["at"] for row in rows), np.int64, len(rows))
-        before = _linked(keys, base, self.ends)
-        text = _Text([row["words"] for row in rows], base, len(self.owners))
+        previous = _find_previous(keys, message_offset, self.newest)
+        batch = _BatchWords([row["words"] for row in rows], message_offset, len(self.passage_message))
         lasts = np.flatnonzero(np.append(keys[1:] != keys[:-1], True))
         seqs = np.fromiter((row["seq"] for row in rows), np.int64, len(rows))
         roles = np.fromiter((row["role"] for row in rows), np.int8, len(rows))
         all_at = np.concatenate((self.at, at))
         return replace(
             self,
-            keys=np.concatenate((self.keys, keys)),
+            conversation_keys=np.concatenate((self.conversation_keys, keys)),
             seqs=np.concatenate((self.seqs, seqs)),
             at=all_at,
             roles=np.concatenate((self.roles, roles)),
-            named=np.concatenate((self.named, text.named)),
-            words_in=np.concatenate((self.words_in, text.words_in)),
-            owners=np.concatenate((self.owners, text.owners)),
-            lengths=np.concatenate((self.lengths, text.lengths)),
-            before=np.concatenate((self.before, before)),
-            sessions=np.concatenate((self.sessions, _sessions(keys, before, all_at, self.sessions))),
-            ends={**self.ends, **{int(keys[i]): base + int(i) for i in lasts}},
-            words=postings.grown(self.words, text.words),
-            speakers=postings.grown(self.speakers, text.speakers),
+            named=np.concatenate((self.named, batch.named)),
+            word_counts=np.concatenate((self.word_counts, batch.word_counts)),
+            passage_message=np.concatenate((self.passage_message, batch.passage_message)),
+            lengths=np.concatenate((self.lengths, batch.lengths)),
+            previous=np.concatenate((self.previous, previous)),
+            sessions=np.concatenate((self.sessions, _number_sessions(keys, previous, all_at, self.sessions))),
+            newest={**self.newest, **{int(keys[i]): message_offset + int(i) for i in lasts}},
+            words=postings.append_part(self.words, batch.words),
+            speakers=postings.append_part(self.speakers, batch.speakers),
         )
 
-    def _with_vectors(self, rows: Sequence[Row], seen: Mapping[int, Seen], dimensions: Mapping[int, int]) -> Scope:
-        made = dict(self.vectors)
-        embedders = [seen[row["conversation_key"]].embedder for row in rows]
+    def _with_vectors(
+        self, rows: Sequence[Row], marks: Mapping[int, ConversationMark], dimensions: Mapping[int, int]
+    ) -> ScopeIndex:
+        vectors = dict(self.vectors)
+        embedders = [marks[row["conversation_key"]].embedder for row in rows]
         for embedder in dict.fromkeys(embedders):
             if embedder is not None:
-                own = [row for row, of in zip(rows, embedders, strict=True) if of == embedder]
-                made[embedder] = with_part(made.get(embedder, ()), self._part(own, dimensions[embedder]))
-        return replace(self, vectors=made)
+                own = [row for row, key in zip(rows, embedders, strict=True) if key == embedder]
+                part = self._to_vector_part(own, dimensions[embedder])
+                vectors[embedder] = append_part(vectors.get(embedder, ()), part)
+        return replace(self, vectors=vectors)
 
-    def _part(self, rows: Sequence[Row], dimensions: int) -> Part:
+    def _to_vector_part(self, rows: Sequence[Row], dimensions: int) -> VectorPart:
+        """Return the vectors of these rows. Damaged ones, and those of messages not in the scope, are left out."""
         keys = np.fromiter((row["conversation_key"] for row in rows), np.int64, len(rows))
         seqs = np.fromiter((row["seq"] for row in rows), np.int64, len(rows))
-        owners = self.index(keys, seqs)
-        whole = [bytes(row["vectors"]) for row in rows]
-        width = dimensions + 4
-        kept = [i for i, blob in enumerate(whole) if owners[i] >= 0 and blob and not len(blob) % width]
-        counts = np.fromiter((len(whole[i]) // width for i in kept), np.int64, len(kept))
-        scales, bytes_ = unpack(b"".join(whole[i] for i in kept), dimensions)
+        message_indices = self.index(keys, seqs)
+        blobs = [bytes(row["vectors"]) for row in rows]
+        width = dimensions + SCALE_BYTES
+        usable = [i for i, blob in enumerate(blobs) if message_indices[i] >= 0 and blob and not len(blob) % width]
+        counts = np.fromiter((len(blobs[i]) // width for i in usable), np.int64, len(usable))
+        scales, bytes_ = unpack(b"".join(blobs[i] for i in usable), dimensions)
         first = np.repeat(np.cumsum(counts) - counts, counts)
-        places = (np.arange(len(first)) - first).astype(np.int32)
-        return Part(np.repeat(owners[kept], counts).astype(np.int32), places, scales, bytes_)
+        passages = (np.arange(len(first)) - first).astype(np.int32)
+        return VectorPart(np.repeat(message_indices[usable], counts).astype(np.int32), passages, scales, bytes_)
 
 
-def _place(keys: Longs, seqs: Longs) -> Longs:
+def _to_position(keys: Longs, seqs: Longs) -> Longs:
+    """Return conversation key and seq as one number that sorts like the pair."""
     return (keys << 32) | seqs
 
 
-def _linked(keys: Longs, base: int, ends: Mapping[int, int]) -> Ints:
-    """The message before each of a batch: the row above, or the newest one known of the conversation."""
-    before = np.arange(base - 1, base - 1 + len(keys), dtype=np.int32)
+def _find_previous(keys: Longs, message_offset: int, newest: Mapping[int, int]) -> Ints:
+    """Return the index of the message before each of a batch: the row above, or the conversation's newest so far.
+
+    `message_offset` is the number of messages that the scope has already.
+    """
+    previous = np.arange(message_offset - 1, message_offset - 1 + len(keys), dtype=np.int32)
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    before[firsts] = [ends.get(int(keys[i]), -1) for i in firsts]
-    return before
+    previous[firsts] = [newest.get(int(keys[i]), -1) for i in firsts]
+    return previous
 
 
-def _sessions(keys: Longs, before: Ints, at: Longs, known: Ints) -> Ints:
-    """A number for each message of a batch; a long silence begins a new session."""
-    base = len(known)
-    own = at[base:]
-    begins = (before < 0) | (own - at[before] > SESSION_GAP)
-    found = (np.cumsum(begins) + (int(known.max()) if base else -1)).astype(np.int32)
-    # A batch may go on with a session that is known already.
-    for i in np.flatnonzero((before >= 0) & (before < base) & ~begins):
+def _number_sessions(keys: Longs, previous: Ints, at: Longs, earlier: Ints) -> Ints:
+    """Return the session number of each message in a batch. `earlier` are the numbers of the messages before it."""
+    offset = len(earlier)
+    own = at[offset:]
+    begins = (previous < 0) | (own - at[previous] > SESSION_GAP_MICROS)
+    sessions = (np.cumsum(begins) + (int(earlier.max()) if offset else -1)).astype(np.int32)
+    # A batch may continue a session that has begun before it.
+    for i in np.flatnonzero((previous >= 0) & (previous < offset) & ~begins):
         stop = i + 1
-        while stop < len(keys) and not begins[stop] and before[stop] >= base:
+        while stop < len(keys) and not begins[stop] and previous[stop] >= offset:
             stop += 1
-        found[i:stop] = known[before[i]]
-    return found
+        sessions[i:stop] = earlier[previous[i]]
+    return sessions
 
 
-class _Text:
-    """The words of a batch of entries, by passage, and those of the speakers, by message.
+class _BatchWords:
+    """The words of a batch of messages, by passage, and those of their speakers' names, by message.
 
-    A speaker's words count for the first passage too.
+    A word index row is a list of numbers. Numbers below `FIRST_WORD_NUMBER` are marks, each at the beginning of a
+    passage. The words before the first mark are the speaker's name. They count for the first passage too.
     """
 
-    def __init__(self, blobs: Sequence[bytes], base: int, passages: int) -> None:
+    def __init__(self, blobs: Sequence[bytes], message_offset: int, passage_offset: int) -> None:
+        """Read word index rows. The offsets are the numbers of messages and passages that the scope has already."""
         numbers = np.frombuffer(b"".join(blobs), "<u4").astype(np.uint32, copy=False)
         sizes = np.fromiter((len(blob) // 4 for blob in blobs), np.int64, len(blobs))
         docs = np.repeat(np.arange(len(blobs), dtype=np.int32), sizes)
-        marks = numbers < word_index.RESERVED
-        places: Longs = np.cumsum(marks) - np.repeat(
-            _sums_before(marks, sizes), sizes
-        )  # marks so far in the same message
+        marks = numbers < word_index.FIRST_WORD_NUMBER
+        # Marks so far in the same message: 0 for the words of the speaker's name.
+        marks_so_far: Longs = np.cumsum(marks) - np.repeat(_count_marks_before(marks, sizes), sizes)
         counts = np.maximum(np.bincount(docs[marks], minlength=len(blobs)), 1)
-        words, speaks = ~marks, (places == 0) & ~marks
+        words, of_speaker = ~marks, (marks_so_far == 0) & ~marks
         firsts = np.cumsum(counts) - counts
-        units = (firsts[docs] + np.maximum(places - 1, 0)).astype(np.int32)
-        self.owners = np.repeat(np.arange(base, base + len(blobs), dtype=np.int32), counts)
-        self.lengths = np.bincount(units[words], minlength=int(counts.sum())).astype(np.float32)
-        self.words_in = np.bincount(docs[words], minlength=len(blobs)).astype(np.float32)
-        self.named = np.bincount(docs[speaks], minlength=len(blobs)) > 0
-        self.words = Postings.build(numbers[words], units[words] + np.int32(passages))
-        self.speakers = Postings.build(numbers[speaks], docs[speaks] + np.int32(base))
+        passage_of_word = (firsts[docs] + np.maximum(marks_so_far - 1, 0)).astype(np.int32)
+        messages = np.arange(message_offset, message_offset + len(blobs), dtype=np.int32)
+        self.passage_message = np.repeat(messages, counts)
+        self.lengths = np.bincount(passage_of_word[words], minlength=int(counts.sum())).astype(np.float32)
+        self.word_counts = np.bincount(docs[words], minlength=len(blobs)).astype(np.float32)
+        self.named = np.bincount(docs[of_speaker], minlength=len(blobs)) > 0
+        self.words = Postings.build(numbers[words], passage_of_word[words] + np.int32(passage_offset))
+        self.speakers = Postings.build(numbers[of_speaker], docs[of_speaker] + np.int32(message_offset))
 
 
-def _sums_before(marks: NDArray[np.bool_], sizes: Longs) -> Longs:
-    """How many marks stand before each message of a batch."""
+def _count_marks_before(marks: NDArray[np.bool_], sizes: Longs) -> Longs:
+    """Return the number of marks before the beginning of each message in a batch."""
     sums: Longs = np.concatenate(([0], np.cumsum(marks)))
-    found: Longs = sums[np.cumsum(sizes) - sizes]
-    return found
+    counts: Longs = sums[np.cumsum(sizes) - sizes]
+    return counts

@@ -1,6 +1,6 @@
-"""The arms of recall and how they are put together: every message of a scope gets a score that is a sum of parts.
+"""The arms of recall and their sum: every message of a scope gets a score that is a sum of parts.
 
-All arms look at all messages; none only re-orders what another found. Weights were found by measurement (see
+All arms look at all messages; none only re-orders what another found. The weights were found by measurement (see
 docs/benchmarks.md); three of them are settings.
 """
 
@@ -15,36 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.recall import postings, vectors
-from recollect.recall.scope_index import Scope
+from recollect.recall.scope_index import ScopeIndex
 
 Floats = NDArray[np.float32]
 
-K1: Final = 1.2  # BM25: how soon more of the same word stops counting,
-B: Final = 0.75  # and how much a long message is held against it
-WEEK: Final = 7 * 86_400 * 1_000_000  # microseconds
-SPARSE: Final = 16
-TELLING: Final = ("dense", "bm25", "code", "neighbours", "speaker", "date")  # the others are the same for any question
+BM25_K1: Final = 1.2  # how soon more of the same word stops counting
+BM25_B: Final = 0.75  # how much a long passage is held against it
+WEEK_MICROS: Final = 7 * 86_400 * 1_000_000
+SAMPLE_STEP: Final = 16  # `largest_indices` looks at every 16th value first
+SESSION_LEADERS: Final = 30  # best messages that decide which sessions count
+# The parts that depend on the question. The others are the same for every question.
+QUESTION_PARTS: Final = ("dense", "bm25", "code", "neighbours", "speaker", "date")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked for, as far as arms can compare it."""
+class QueryFeatures:
+    """A question in the form that the arms compare."""
 
     words: Sequence[int] = ()
-    names: Sequence[int] = ()  # identifiers, as a whole
+    names: Sequence[int] = ()  # identifiers, each as one word
     periods: Sequence[tuple[int, int]] = ()  # microseconds
-    vectors: Mapping[int, Floats] = field(default_factory=dict)  # the question's own, by embedder
-    lean: float = 1.0  # towards what people said
+    vectors: Mapping[int, Floats] = field(default_factory=dict)  # of the question, by embedder key
+    lean: float = 1.0  # towards messages of people
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """How much each part counts. Found on three public sets of conversations; see docs/benchmarks.md."""
+class ArmWeights:
+    """The weight of each part. Found on three public sets of conversations; see docs/benchmarks.md."""
 
     dense: float = 0.6
     bm25: float = 0.4
     code: float = 0.1
-    neighbours: float = 0.2  # of what the messages before and after got
+    neighbours: float = 0.2  # of the scores of the messages before and after
     session: float = 0.15
     speaker: float = 0.2
     date: float = 0.05
@@ -53,227 +55,233 @@ class Weights:
     recency: float = 0.01
 
 
-class Part(NamedTuple):
-    """What one arm says of each message, and how much that counts."""
+class ScorePart(NamedTuple):
+    """One part of all scores: a value for each message, and its weight."""
 
     weight: float
     values: Floats
 
-    def weighed(self) -> Floats:
-        found: Floats = np.float32(self.weight) * self.values
-        return found
+    def weighted(self) -> Floats:
+        """Return the part that each message's score has of this."""
+        weighted: Floats = np.float32(self.weight) * self.values
+        return weighted
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Each message's score, the parts it is the sum of, and what the two great arms said before weighing."""
+    """The score of each message, the parts it is the sum of, and the two main arms before weighting."""
 
     total: Floats
-    parts: Mapping[str, Part]
-    near: Floats
+    parts: Mapping[str, ScorePart]
+    dense: Floats
     lexical: Floats
-    nearness: Nearness
+    similarities: PassageSimilarities
     lexical_by_passage: Floats
-    possible: float  # what holding all words of the question once is worth
+    full_match: float  # lexical score of an average passage that has each word of the question once
 
     def related(self) -> NDArray[np.bool_]:
-        """Which messages have anything in common with the question, be it only what stands beside them."""
-        found = np.zeros(len(self.total), np.bool_)
-        for name in TELLING:
+        """Return which messages have anything in common with the question, if only by their neighbours."""
+        mask = np.zeros(len(self.total), np.bool_)
+        for name in QUESTION_PARTS:
             weight, values = self.parts[name]
             if weight > 0:
-                found |= values > 0
-        return found
+                mask |= values > 0
+        return mask
 
-    def with_part(self, name: str, part: Part) -> Scores:
-        return replace(self, total=self.total + part.weighed(), parts={**self.parts, name: part})
+    def with_part(self, name: str, part: ScorePart) -> Scores:
+        """Return the scores with one more part."""
+        return replace(self, total=self.total + part.weighted(), parts={**self.parts, name: part})
 
-    def why(self, index: int) -> dict[str, float]:
-        """The parts of one message's score that are not nothing."""
-        worth = {name: float(np.float32(weight) * values[index]) for name, (weight, values) in self.parts.items()}
-        return {name: value for name, value in worth.items() if value}
+    def explain(self, index: int) -> dict[str, float]:
+        """Return the parts of one message's score that are not 0."""
+        parts = {name: float(np.float32(weight) * values[index]) for name, (weight, values) in self.parts.items()}
+        return {name: value for name, value in parts.items() if value}
 
-    def whys(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
-        """The same for any of many messages, weighed at once; with four digits."""
+    def explain_many(self, indices: NDArray[np.int64]) -> Callable[[int], dict[str, float]]:
+        """Return a function like `explain` for these messages. All are computed at once and rounded to four digits."""
         weights = np.array([weight for weight, _ in self.parts.values()], np.float32)[:, None]
-        worth = (weights * np.stack([values[indices] for _, values in self.parts.values()])).T
-        rows = np.where(worth == 0, np.nan, worth.astype(np.float64).round(4)).tolist()  # nan: it has no such part
-        known, names = dict(zip(indices.tolist(), rows, strict=True)), tuple(self.parts)
-        return lambda index: {name: value for name, value in zip(names, known[index], strict=True) if value == value}
+        table = (weights * np.stack([values[indices] for _, values in self.parts.values()])).T
+        rows = np.where(table == 0, np.nan, table.astype(np.float64).round(4)).tolist()  # nan: there is no such part
+        row_of, names = dict(zip(indices.tolist(), rows, strict=True)), tuple(self.parts)
+        return lambda index: {name: value for name, value in zip(names, row_of[index], strict=True) if value == value}
 
 
-def bm25(scope: Scope, words: Sequence[int]) -> tuple[Floats, float]:
-    """Each passage by the words it shares with the question; what is rare in the scope counts more.
+def score_words(scope: ScopeIndex, words: Sequence[int]) -> tuple[Floats, float]:
+    """Return the BM25 score of each passage: words that are rare in the scope count more.
 
-    And what a passage of average length is worth that holds each word once.
+    Also return the score of a passage of average length that has each word once.
     """
-    found = np.zeros(len(scope.owners), np.float32)
-    possible = 0.0
+    scores = np.zeros(len(scope.passage_message), np.float32)
+    full_match = 0.0
     average = max(scope.average_length, 1.0)
     for word in words:
-        docs, counts = postings.find(scope.words, word)
-        rarity = math.log(1 + (len(found) - len(docs) + 0.5) / (len(docs) + 0.5))
-        possible += rarity
+        docs, counts = postings.find_word(scope.words, word)
+        rarity = math.log(1 + (len(scores) - len(docs) + 0.5) / (len(docs) + 0.5))
+        full_match += rarity
         if len(docs):
-            room = K1 * (1 - B + B * scope.lengths[docs] / average)
-            found[docs] += rarity * counts * (K1 + 1) / (counts + room)
-    return found, possible
+            saturation = BM25_K1 * (1 - BM25_B + BM25_B * scope.lengths[docs] / average)
+            scores[docs] += rarity * counts * (BM25_K1 + 1) / (counts + saturation)
+    return scores, full_match
 
 
 @dataclass(frozen=True, slots=True)
-class Nearness:
-    """How near each passage is: for every part of the scope's vectors, the scores of its rows."""
+class PassageSimilarities:
+    """The cosine of each passage with the question: for every part of the scope's vectors, the scores of its rows."""
 
-    parts: Sequence[tuple[vectors.Part, Floats]]
-    size: int
+    parts: Sequence[tuple[vectors.VectorPart, Floats]]
+    size: int  # messages in the scope
 
-    def messages(self) -> Floats:
-        """How near each message is: half by its nearest passage, half by the two it begins with.
+    def by_message(self) -> Floats:
+        """Return the score of each message: half by its nearest passage, half by the first two.
 
-        What a message is about stands at its beginning, what was asked for may stand anywhere. What has no vector is
-        near nothing.
+        A message says at its beginning what it is about. What was asked for may be anywhere in it. A message without
+        vectors gets 0.
         """
-        found = np.zeros(self.size, np.float32)
+        totals = np.zeros(self.size, np.float32)
         for part, scores in self.parts:
             if len(part.messages) == len(part):
-                found[part.messages] = scores
+                totals[part.messages] = scores
             else:
                 nearest = np.maximum.reduceat(scores, part.firsts)
-                begins = scores[part.firsts]
-                begins[part.longer] = (begins[part.longer] + scores[part.firsts[part.longer] + 1]) / 2
-                found[part.messages] = (nearest + begins) / 2
-        return found
+                beginnings = scores[part.firsts]
+                several = part.with_several
+                beginnings[several] = (beginnings[several] + scores[part.firsts[several] + 1]) / 2
+                totals[part.messages] = (nearest + beginnings) / 2
+        return totals
 
-    def passages(self, messages: NDArray[np.int64], borders: NDArray[np.int64]) -> Floats:
-        """The nearness of each passage of some messages; those of a message lie between two borders."""
-        found = np.zeros(int(borders[-1]), np.float32)
+    def by_passage(self, messages: NDArray[np.int64], borders: NDArray[np.int64]) -> Floats:
+        """Return the score of each passage of some messages. Those of message i are at borders[i]:borders[i+1]."""
+        totals = np.zeros(int(borders[-1]), np.float32)
         for part, scores in self.parts:
             own = messages.astype(part.owners.dtype)
             begins, ends = (np.searchsorted(part.owners, own, side) for side in ("left", "right"))
             counts = ends - begins
             rows = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
-            spots = np.repeat(borders[:-1], counts) + part.places[rows]
-            known = spots < np.repeat(borders[1:], counts)
-            found[spots[known]] = scores[rows[known]]
-        return found
+            slots = np.repeat(borders[:-1], counts) + part.passages[rows]
+            valid = slots < np.repeat(borders[1:], counts)
+            totals[slots[valid]] = scores[rows[valid]]
+        return totals
 
 
-def dense(scope: Scope, asked: Mapping[int, Floats]) -> Nearness:
+def score_vectors(scope: ScopeIndex, question_vectors: Mapping[int, Floats]) -> PassageSimilarities:
+    """Compare all passages with the question, each with the vector of its own embedder."""
     parts = []
-    for embedder, query in asked.items():
+    for embedder, query in question_vectors.items():
         own = scope.vectors.get(embedder, ())
-        count = sum(map(len, own))
-        parts += [(part, _part_scores(part, query, count)) for part in own]
-    return Nearness(parts, len(scope))
+        is_small = sum(map(len, own)) <= vectors.MAX_EXACT_VECTORS
+        parts += [(part, part.score_all(query) if is_small else part.estimate_scores(query)) for part in own]
+    return PassageSimilarities(parts, len(scope))
 
 
-def _part_scores(part: vectors.Part, query: Floats, all_of_them: int) -> Floats:
-    if all_of_them <= vectors.EXACT:
-        return part.scores(query)
-    return part.estimated(query)
+def score_identifiers(scope: ScopeIndex, names: Sequence[int]) -> Floats:
+    """Return for each message the share of the question's identifiers that it holds."""
+    shares = np.zeros(len(scope), np.float32)
+    for name in names:
+        docs, _ = postings.find_word(scope.words, name)
+        shares[np.unique(scope.passage_message[docs])] += 1 / len(names)
+    return shares
 
 
-def names(scope: Scope, asked: Sequence[int]) -> Floats:
-    """The share of the question's identifiers that a message holds."""
-    found = np.zeros(len(scope), np.float32)
-    for name in asked:
-        docs, _ = postings.find(scope.words, name)
-        found[np.unique(scope.owners[docs])] += 1 / len(asked)
-    return found
+def best_passages(scope: ScopeIndex, by_passage: Floats) -> Floats:
+    """Return for each message the best score of its passages. It is the same array if each message has one passage."""
+    if len(scope) == len(by_passage):
+        return by_passage
+    best: Floats = np.maximum.reduceat(by_passage, scope.firsts)
+    return best
 
 
-def best_of(scope: Scope, passages: Floats) -> Floats:
-    """For each message the best of its passages; the passages' own array, if each message has one."""
-    if len(scope) == len(passages):
-        return passages
-    found: Floats = np.maximum.reduceat(passages, scope.firsts)
-    return found
-
-
-def speakers(scope: Scope, words: Sequence[int]) -> Floats:
-    """1 for what was said by someone the question names, unless it names everyone."""
-    found = np.zeros(len(scope), np.float32)
+def score_speakers(scope: ScopeIndex, words: Sequence[int]) -> Floats:
+    """Return 1 for messages of a speaker whom the question names; 0 for all, if it names every speaker."""
+    scores = np.zeros(len(scope), np.float32)
     for word in words:
-        docs, _ = postings.find(scope.speakers, word)
-        found[docs] = 1
-    return found if not found.all() else np.zeros_like(found)
+        docs, _ = postings.find_word(scope.speakers, word)
+        scores[docs] = 1
+    return scores if not scores.all() else np.zeros_like(scores)
 
 
-def dates(scope: Scope, periods: Sequence[tuple[int, int]]) -> Floats:
-    """1 for what was said in a period the question names, and less and less for what was said soon after it."""
-    found = np.zeros(len(scope), np.float32)
+def score_dates(scope: ScopeIndex, periods: Sequence[tuple[int, int]]) -> Floats:
+    """Return 1 for messages from a period that the question names, and less the longer after it they came."""
+    scores = np.zeros(len(scope), np.float32)
     for start, stop in periods:
         since = np.flatnonzero(scope.at >= start)
-        late = np.maximum(scope.at[since] - stop, 0).astype(np.float32) / np.float32(max(stop - start, WEEK))
-        found[since] = np.maximum(found[since], np.exp2(-4 * late))
-    return found
+        span = np.float32(max(stop - start, WEEK_MICROS))
+        delay = np.maximum(scope.at[since] - stop, 0).astype(np.float32) / span
+        scores[since] = np.maximum(scores[since], np.exp2(-4 * delay))
+    return scores
 
 
-def around(scope: Scope, values: Floats) -> Floats:
-    """What the turns before and after each message got, within its session."""
-    found = np.zeros_like(values)
+def sum_neighbours(scope: ScopeIndex, values: Floats) -> Floats:
+    """Return for each message the sum of the values of the messages before and after it, within its session."""
+    sums = np.zeros_like(values)
     follows, later, earlier = scope.links
-    found[1:] = follows * values[:-1]
-    found[later] += values[earlier]
-    found[:-1] += follows * values[1:]
-    found[earlier] += values[later]
-    return found
+    sums[1:] = follows * values[:-1]
+    sums[later] += values[earlier]
+    sums[:-1] += follows * values[1:]
+    sums[earlier] += values[later]
+    return sums
 
 
-def sessions(scope: Scope, total: Floats, best: int = 30) -> Floats:
-    """How much of what scored best lies in each message's session; 1 for the session with most."""
+def score_sessions(scope: ScopeIndex, total: Floats, leader_count: int = SESSION_LEADERS) -> Floats:
+    """Return for each message how much of the best scores its session has; 1 for the session with most."""
     if len(total) < 2:
         return np.zeros_like(total)
-    leaders = largest(total, best)
-    worth = np.maximum(total[leaders] - total[leaders].min(), 0)
-    sums = np.bincount(scope.sessions[leaders], worth, minlength=int(scope.sessions.max()) + 1)
-    most = sums.max()
-    return (sums[scope.sessions] / most).astype(np.float32) if most > 0 else np.zeros_like(total)
+    leaders = largest_indices(total, leader_count)
+    excess = np.maximum(total[leaders] - total[leaders].min(), 0)
+    sums = np.bincount(scope.sessions[leaders], excess, minlength=int(scope.sessions.max()) + 1)
+    largest = sums.max()
+    return (sums[scope.sessions] / largest).astype(np.float32) if largest > 0 else np.zeros_like(total)
 
 
-def largest(values: Floats, most: int) -> NDArray[np.int64]:
-    """Where the largest values stand, the largest first; of equals the earlier ones. The others are not ordered."""
-    if most <= 0:
+def largest_indices(values: Floats, count: int) -> NDArray[np.int64]:
+    """Return the indices of the largest values, largest first; of equal values the earlier first.
+
+    A sample gives a first threshold: if `count` sampled values reach it, as many of all values do.
+    """
+    if count <= 0:
         return np.empty(0, np.int64)
-    places = np.flatnonzero(values >= _border(values[::SPARSE], most))  # so many reach it, since some of them do
-    places = places[values[places] >= _border(values[places], most)]
-    return places[np.argsort(-values[places], kind="stable")][:most]
+    indices = np.flatnonzero(values >= _threshold(values[::SAMPLE_STEP], count))
+    indices = indices[values[indices] >= _threshold(values[indices], count)]
+    return indices[np.argsort(-values[indices], kind="stable")][:count]
 
 
-def _border(values: Floats, most: int) -> float:
-    """What so many of the values reach."""
-    return float(np.partition(values, len(values) - most)[len(values) - most]) if most < len(values) else -math.inf
+def _threshold(values: Floats, count: int) -> float:
+    """Return the value that `count` of the values reach."""
+    return float(np.partition(values, len(values) - count)[len(values) - count]) if count < len(values) else -math.inf
 
 
-def fuse(scope: Scope, question: Question, weights: Weights) -> Scores:
-    """All arms, weighed and summed; `hit.why` shows the parts."""
-    (by_passage, possible), nearness = bm25(scope, question.words), dense(scope, question.vectors)
-    lexical = best_of(scope, by_passage)
-    near = nearness.messages()
-    lexical_around, near_around = around(scope, lexical), around(scope, near)
+def fuse(scope: ScopeIndex, question: QueryFeatures, weights: ArmWeights) -> Scores:
+    """Ask all arms, weight and sum them. `hit.why` shows the parts."""
+    by_passage, full_match = score_words(scope, question.words)
+    similarities = score_vectors(scope, question.vectors)
+    lexical = best_passages(scope, by_passage)
+    dense = similarities.by_message()
+    lexical_around, dense_around = sum_neighbours(scope, lexical), sum_neighbours(scope, dense)
     best = float((lexical + weights.neighbours * lexical_around).max(initial=0.0))
-    share = weights.bm25 / best if best > 0 else 0.0
+    lexical_weight = weights.bm25 / best if best > 0 else 0.0
+    around = weights.dense * dense_around + lexical_weight * lexical_around
     parts = {
-        "dense": Part(weights.dense, near),
-        "bm25": Part(share, lexical),
-        "code": Part(weights.code, names(scope, question.names)),
-        "neighbours": Part(weights.neighbours, weights.dense * near_around + share * lexical_around),
-        "speaker": Part(weights.speaker, speakers(scope, question.words)),
-        "date": Part(weights.date, dates(scope, question.periods)),
-        "role": Part(weights.role * question.lean, scope.people),
-        "substance": Part(weights.substance, scope.substance),
-        "recency": Part(weights.recency, scope.recency),
+        "dense": ScorePart(weights.dense, dense),
+        "bm25": ScorePart(lexical_weight, lexical),
+        "code": ScorePart(weights.code, score_identifiers(scope, question.names)),
+        "neighbours": ScorePart(weights.neighbours, around),
+        "speaker": ScorePart(weights.speaker, score_speakers(scope, question.words)),
+        "date": ScorePart(weights.date, score_dates(scope, question.periods)),
+        "role": ScorePart(weights.role * question.lean, scope.from_person),
+        "substance": ScorePart(weights.substance, scope.substance),
+        "recency": ScorePart(weights.recency, scope.recency),
     }
-    total = summed(parts.values(), len(scope))
-    return Scores(total, parts, near, lexical, nearness, by_passage, possible).with_part(
-        "session", Part(weights.session, sessions(scope, total))
-    )
+    total = sum_parts(parts.values(), len(scope))
+    scores = Scores(total, parts, dense, lexical, similarities, by_passage, full_match)
+    return scores.with_part("session", ScorePart(weights.session, score_sessions(scope, total)))
 
 
-def summed(parts: Iterable[Part], size: int) -> Floats:
-    """What they come to. One after another in the same memory: fresh memory costs more than sums."""
-    total, weighed = np.zeros(size, np.float32), np.empty(size, np.float32)
+def sum_parts(parts: Iterable[ScorePart], size: int) -> Floats:
+    """Return the sum of the weighted parts.
+
+    All parts are weighted in the same memory: allocating memory for each would cost more than the sums.
+    """
+    total, weighted = np.zeros(size, np.float32), np.empty(size, np.float32)
     for part in parts:
-        np.multiply(part.values, np.float32(part.weight), out=weighed)
-        total += weighed
+        np.multiply(part.values, np.float32(part.weight), out=weighted)
+        total += weighted
     return total

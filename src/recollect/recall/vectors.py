@@ -1,4 +1,7 @@
-"""Vectors as they are stored and compared: signed bytes with a scale each, and one bit per dimension to look first."""
+"""Vectors as they are stored and compared: signed bytes with one scale each, and one bit per dimension to look first.
+
+Knows nothing of messages but their index in a scope.
+"""
 
 from __future__ import annotations
 
@@ -10,51 +13,56 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-EXACT: Final = 20_000  # vectors of a scope that are compared one by one; beyond, one bit per dimension goes ahead
-SHORTLIST: Final = 4_000  # vectors that the bits leave over, at least
-AT_ONCE: Final = 2048  # vectors that are made floats at a time: more would leave the caches
-PARTS: Final = 8
-_LARGEST: Final = 127
+MAX_EXACT_VECTORS: Final = 20_000  # in a larger scope, bits choose which vectors are compared exactly
+SHORTLIST_VECTORS: Final = 4_000  # vectors that the bits choose, at least
+FLOAT_BATCH_VECTORS: Final = 2048  # vectors converted to floats at a time; more would not fit into the CPU's caches
+MAX_PARTS: Final = 8  # small parts before they are merged
+SCALE_BYTES: Final = 4
+_LARGEST_INT8: Final = 127
 
 
 def pack(vectors: Floats) -> bytes:
-    """The vectors of one message's passages, each as its scale (float32) and signed bytes."""
+    """Return the vectors of one message's passages as bytes: for each its scale (float32), then its signed bytes."""
     vectors = np.asarray(vectors, np.float32)
-    scales = np.abs(vectors).max(axis=1, initial=0.0) / _LARGEST
-    safe = np.where(scales > 0, scales, 1)[:, None]
-    bytes_ = np.rint(vectors / safe).astype(np.int8)
+    scales = np.abs(vectors).max(axis=1, initial=0.0) / _LARGEST_INT8
+    divisors = np.where(scales > 0, scales, 1)[:, None]
+    bytes_ = np.rint(vectors / divisors).astype(np.int8)
     return b"".join(
-        np.float32(s).astype("<f4").tobytes() + row.tobytes() for s, row in zip(scales, bytes_, strict=True)
+        np.float32(scale).astype("<f4").tobytes() + row.tobytes() for scale, row in zip(scales, bytes_, strict=True)
     )
 
 
 def unpack(blob: bytes, dimensions: int) -> tuple[Floats, NDArray[np.int8]]:
-    """Scales and vectors. What does not fit the dimensions is damaged, and left out whole; a damaged scale is 0."""
-    width = dimensions + 4
+    """Return the scales and vectors that `pack` was given.
+
+    A blob whose length does not fit the dimensions is damaged: there are no vectors then. A damaged scale becomes 0.
+    """
+    width = dimensions + SCALE_BYTES
     if not blob or len(blob) % width:
         return np.empty(0, np.float32), np.empty((0, dimensions), np.int8)
     rows = np.frombuffer(blob, np.uint8).reshape(-1, width)
-    scales = np.ascontiguousarray(rows[:, :4]).view("<f4").reshape(-1).astype(np.float32)
+    scales = np.ascontiguousarray(rows[:, :SCALE_BYTES]).view("<f4").reshape(-1).astype(np.float32)
     scales[~np.isfinite(scales)] = 0
-    return scales, np.ascontiguousarray(rows[:, 4:]).view(np.int8)  # what lies together is read at once
+    return scales, np.ascontiguousarray(rows[:, SCALE_BYTES:]).view(np.int8)  # contiguous rows are read faster
 
 
-class Part:
-    """Some vectors of one embedder: which message and passage each belongs to. Never changed.
+class VectorPart:
+    """Some vectors of one embedder, with the message and passage of each. Never changed.
 
-    They stand in the order of messages and passages, so that what belongs to one message lies together.
+    They are sorted by message and passage, so that the vectors of one message are neighbours.
     """
 
     def __init__(
-        self, owners: NDArray[np.int32], places: NDArray[np.int32], scales: Floats, bytes_: NDArray[np.int8]
+        self, owners: NDArray[np.int32], passages: NDArray[np.int32], scales: Floats, bytes_: NDArray[np.int8]
     ) -> None:
+        """Take the vectors. `owners` are indices of messages, `passages` count from 0 within each message."""
         if len(owners) > 1 and (np.diff(owners) < 0).any():
-            order = np.lexsort((places, owners))
-            owners, places, scales, bytes_ = owners[order], places[order], scales[order], bytes_[order]
-        self.owners, self.places, self.scales, self.bytes = owners, places, scales, bytes_
+            order = np.lexsort((passages, owners))
+            owners, passages, scales, bytes_ = owners[order], passages[order], scales[order], bytes_[order]
+        self.owners, self.passages, self.scales, self.bytes = owners, passages, scales, bytes_
         self.firsts = np.flatnonzero(np.append(True, np.diff(owners) > 0)) if len(owners) else np.empty(0, np.int64)
-        self.messages = self.owners[self.firsts].astype(np.int64)  # those that have vectors here, each once
-        self.longer = np.flatnonzero(np.diff(self.firsts, append=len(owners)) > 1)  # of them, those with several
+        self.messages = self.owners[self.firsts].astype(np.int64)  # messages with vectors in this part, each once
+        self.with_several = np.flatnonzero(np.diff(self.firsts, append=len(owners)) > 1)  # indices into `messages`
         self._floats: Floats | None = None
         self._bits: NDArray[np.uint64] | None = None
 
@@ -62,66 +70,75 @@ class Part:
         return len(self.owners)
 
     @classmethod
-    def merge(cls, parts: Sequence[Part]) -> Part:
+    def merge(cls, parts: Sequence[VectorPart]) -> VectorPart:
+        """Merge the vectors of several parts into one."""
         return cls(
             np.concatenate([part.owners for part in parts]),
-            np.concatenate([part.places for part in parts]),
+            np.concatenate([part.passages for part in parts]),
             np.concatenate([part.scales for part in parts]),
             np.concatenate([part.bytes for part in parts]),
         )
 
-    def scores(self, query: Floats) -> Floats:
-        """How near each vector is."""
+    def score_all(self, query: Floats) -> Floats:
+        """Return the cosine of every vector with the query's. Keeps the vectors as floats for the next query."""
         if self._floats is None:
             self._floats = self.bytes.astype(np.float32) * self.scales[:, None]
-        found: Floats = self._floats @ query
-        return found
+        scores: Floats = self._floats @ query
+        return scores
 
-    def scores_of(self, rows: NDArray[np.int64], query: Floats) -> Floats:
-        found = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), AT_ONCE):
-            some = rows[start : start + AT_ONCE]
-            found[start : start + AT_ONCE] = (self.bytes.take(some, axis=0).astype(np.float32) @ query) * self.scales[
-                some
-            ]
-        return found
+    def score_rows(self, rows: NDArray[np.int64], query: Floats) -> Floats:
+        """Return the cosine of some vectors, in batches, without keeping floats."""
+        scores = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), FLOAT_BATCH_VECTORS):
+            batch = rows[start : start + FLOAT_BATCH_VECTORS]
+            floats = self.bytes.take(batch, axis=0).astype(np.float32)
+            scores[start : start + FLOAT_BATCH_VECTORS] = (floats @ query) * self.scales[batch]
+        return scores
 
-    def estimated(self, query: Floats) -> Floats:
-        """The same at a fraction of the cost: by the signs alone, and exactly for those that come out best."""
-        if len(self) <= SHORTLIST:
-            return self.scores_of(np.arange(len(self)), query)
+    def estimate_scores(self, query: Floats) -> Floats:
+        """Return the cosine of every vector: exact for those that share most signs, estimated by signs for the rest.
+
+        This costs a fraction of `score_all`.
+        """
+        if len(self) <= SHORTLIST_VECTORS:
+            return self.score_rows(np.arange(len(self)), query)
         dimensions = self.bytes.shape[1]
         if self._bits is None:
-            self._bits = np.ascontiguousarray(signs(self.bytes).T)  # by column: adding up long rows is quick
-        different = np.zeros(len(self), np.int16)
-        for column, word in zip(self._bits, signs(query)[0], strict=True):
-            different += np.bitwise_count(column ^ word)
-        found: Floats = np.cos(np.arange(dimensions + 1) * (np.pi / dimensions)).astype(np.float32)[different]
-        upto = np.searchsorted(np.cumsum(np.bincount(different)), SHORTLIST)  # with all that differ as much
-        rows = np.flatnonzero(different <= upto)
-        found[rows] = self.scores_of(rows, query)
-        return found
+            self._bits = np.ascontiguousarray(pack_signs(self.bytes).T)  # by column: adding up long rows is quick
+        differing = np.zeros(len(self), np.int16)  # signs that differ from the query's
+        for column, word in zip(self._bits, pack_signs(query)[0], strict=True):
+            differing += np.bitwise_count(column ^ word)
+        scores: Floats = np.cos(np.arange(dimensions + 1) * (np.pi / dimensions)).astype(np.float32)[differing]
+        # The shortlist takes all vectors that differ as much as its last one.
+        max_differing = np.searchsorted(np.cumsum(np.bincount(differing)), SHORTLIST_VECTORS)
+        rows = np.flatnonzero(differing <= max_differing)
+        scores[rows] = self.score_rows(rows, query)
+        return scores
 
     @property
     def nbytes(self) -> int:
+        """Return the memory that the arrays take, in bytes."""
         floats = 0 if self._floats is None else self._floats.nbytes
         bits = 0 if self._bits is None else self._bits.nbytes
-        own = self.owners.nbytes + self.places.nbytes + self.scales.nbytes + self.bytes.nbytes
-        own += self.firsts.nbytes + self.messages.nbytes + self.longer.nbytes
+        own = self.owners.nbytes + self.passages.nbytes + self.scales.nbytes + self.bytes.nbytes
+        own += self.firsts.nbytes + self.messages.nbytes + self.with_several.nbytes
         return int(own + floats + bits)
 
 
-def signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """One bit per dimension, in words of 64."""
+def pack_signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return one bit per dimension, in words of 64 bits. A bit is set where the value is positive."""
     packed = np.packbits(np.atleast_2d(vectors) > 0, axis=1)
-    spare = -packed.shape[1] % 8
-    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, spare)))).view(np.uint64)
+    padding = -packed.shape[1] % 8
+    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, padding)))).view(np.uint64)
 
 
-def with_part(parts: tuple[Part, ...], new: Part) -> tuple[Part, ...]:
-    """The parts and a new one; small ones are put together now and then."""
+def append_part(parts: tuple[VectorPart, ...], new: VectorPart) -> tuple[VectorPart, ...]:
+    """Return the parts with a new one.
+
+    Small parts are merged now and then. They are merged into the large first part when they reach a quarter of it.
+    """
     parts = (*parts, new)
-    if len(parts) <= PARTS:
+    if len(parts) <= MAX_PARTS:
         return parts
-    big, small = parts[0], Part.merge(parts[1:])
-    return (big, small) if len(small) < len(big) // 4 else (Part.merge((big, small)),)
+    large, small = parts[0], VectorPart.merge(parts[1:])
+    return (large, small) if len(small) < len(large) // 4 else (VectorPart.merge((large, small)),)

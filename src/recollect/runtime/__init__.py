@@ -1,1 +1,1 @@
-"""Small things that depend on the running process: ids, cores, deadlines, error logs."""
+"""Helpers that depend on the running process: new ids, usable cores, deadlines, error logs."""

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw, in a log: where they happened, never what they say, which may be somebody's words."""
+"""Logs unexpected errors: their type and where they happened, never their message, which may quote a person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import traceback
 
 
-def log_unexpected(log: logging.Logger, what: str, error: BaseException) -> None:
+def log_unexpected(log: logging.Logger, action: str, error: BaseException) -> None:
+    """Log the error's type and stack. `action` names what failed."""
     frames = "".join(traceback.format_tb(error.__traceback__))
-    log.error("%s failed unexpectedly: %s\n%s", what, type(error).__name__, frames)
+    log.error("%s failed unexpectedly: %s\n%s", action, type(error).__name__, frames)

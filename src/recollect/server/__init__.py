@@ -1,1 +1,1 @@
-"""The server: memory for any chat application over HTTP. Routes parse, call the engine and answer."""
+"""Serves memory over HTTP. Routes parse requests, call the memory and write answers; they never touch the store."""

@@ -1,4 +1,4 @@
-"""The application: parts, routes, guard, and how it begins and ends."""
+"""Builds the application: its parts, routes, guard and OpenAPI, and what runs at start and end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import RecollectError
 from recollect.memory import AsyncMemory
 from recollect.server import (
-    guard,
     problems,
     routes_access,
     routes_chat,
@@ -30,187 +29,195 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
-from recollect.server.guard import LOOPBACK, Guard, Rules
-from recollect.server.request import Parts, answer
-from recollect.server.signals import hurried_by_signals
-from recollect.server.telemetry import Figures
+from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
+from recollect.server.request import ServerParts, json_response
+from recollect.server.signals import end_answers_on_signal
+from recollect.server.telemetry import ServerMetrics
 from recollect.settings import Settings
 
-SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
-DRAIN: Final = 1.0  # seconds that answers have to come to an end, and again to be stored
-NOTED: Final = 5.0  # seconds between writing metrics and uses of profiles
-ABOUT: Final = "Memory for any chat application: every message kept, the smallest prompt that holds what matters."
+KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
+ANSWER_GRACE_SECONDS: Final = 1.0  # for answers to end at shutdown, and as long again to be stored
+FLUSH_SECONDS: Final = 5.0  # between writes of buffered metrics and audit entries
+API_DESCRIPTION: Final = (
+    "Memory for any chat application: it stores every message, and builds the smallest prompt that holds what matters."
+)
 
-
-_STORED: Final = {"conversation": "$request.path.conversation", "message": "$response.body#/messages/0/id"}
-_SAME: Final = {"conversation": "$request.path.conversation"}
-_TOPIC: Final = {"topic": "$response.body#/topics/0/id"}
+_SAME_CONVERSATION: Final = {"conversation": "$request.path.conversation"}
+_STORED_MESSAGE: Final = {"conversation": "$request.path.conversation", "message": "$response.body#/messages/0/id"}
+_FIRST_TOPIC: Final = {"topic": "$response.body#/topics/0/id"}
+# OpenAPI links: an operation and its status, the operation that can follow, and how the answer names its parameters.
 _LINKS: Final = (
-    ("add_messages", "201", "list_messages", _SAME),
-    ("add_messages", "201", "get_conversation", _SAME),
-    ("add_messages", "201", "update_conversation", _SAME),
-    ("add_messages", "201", "context", _SAME),
-    ("add_messages", "201", "chat", _SAME),
-    ("add_messages", "201", "compress", _SAME),
-    ("add_messages", "201", "list_topics", _SAME),
-    ("add_messages", "201", "give_feedback", _STORED),
-    ("add_messages", "201", "erase_message", _STORED),
-    ("add_messages", "201", "erase_conversation", _SAME),
-    ("list_topics", "200", "get_topic", _TOPIC),
-    ("list_topics", "200", "list_topic_messages", _TOPIC),
-    ("list_topics", "200", "topic_decay", _TOPIC),
-    ("list_topics", "200", "change_topic", _TOPIC),
-    ("list_topics", "200", "erase_topic", _TOPIC),
+    ("add_messages", "201", "list_messages", _SAME_CONVERSATION),
+    ("add_messages", "201", "get_conversation", _SAME_CONVERSATION),
+    ("add_messages", "201", "update_conversation", _SAME_CONVERSATION),
+    ("add_messages", "201", "context", _SAME_CONVERSATION),
+    ("add_messages", "201", "chat", _SAME_CONVERSATION),
+    ("add_messages", "201", "compress", _SAME_CONVERSATION),
+    ("add_messages", "201", "list_topics", _SAME_CONVERSATION),
+    ("add_messages", "201", "give_feedback", _STORED_MESSAGE),
+    ("add_messages", "201", "erase_message", _STORED_MESSAGE),
+    ("add_messages", "201", "erase_conversation", _SAME_CONVERSATION),
+    ("list_topics", "200", "get_topic", _FIRST_TOPIC),
+    ("list_topics", "200", "list_topic_messages", _FIRST_TOPIC),
+    ("list_topics", "200", "topic_decay", _FIRST_TOPIC),
+    ("list_topics", "200", "change_topic", _FIRST_TOPIC),
+    ("list_topics", "200", "erase_topic", _FIRST_TOPIC),
     ("create_key", "201", "revoke_key", {"key": "$response.body#/id"}),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What `recollect serve` was told. It travels to every process of the server."""
+class ServerOptions:
+    """The options of `recollect serve`. They are pickled for every process of the server."""
 
     db: str = "recollect.db"
     host: str = "127.0.0.1"
     port: int = 8377
     person: str = "local"
-    settings: str | None = None
+    settings: str | None = None  # the name of a preset
     json_logs: bool = False
     log_level: str = "info"
-    works: bool = True  # whether derived work is done in this process
-    processes: int = 1  # that serve together
+    runs_worker: bool = True  # whether this process does derived work
+    processes: int = 1  # how many serve together
 
 
-def make_app(options: Options, memory: AsyncMemory | None = None) -> FastAPI:
-    """The application on one database; `memory` is for tests, and closed with it all the same."""
-    memory = memory or AsyncMemory(options.db, person=options.person, settings=options.settings, worker=options.works)
-    start = memory.start_settings
-    figures = Figures()
-    access = Access(memory.store, memory.clock, secret=os.environ.get(SECRET_VARIABLE) or None)
-    parts = Parts(memory, access, Chats(memory, observe=figures.answer), Completions(memory.upstream))
+def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastAPI:
+    """Build the application on one database. Tests pass a `memory`; it is closed with the application all the same."""
+    memory = memory or AsyncMemory(
+        options.db, person=options.person, settings=options.settings, worker=options.runs_worker
+    )
+    settings = memory.start_settings
+    server_metrics = ServerMetrics()
+    access = Access(memory, secret=os.environ.get(KEY_SECRET_VARIABLE) or None)
+    chats = Chats(memory, observe=server_metrics.observe_answer)
+    parts = ServerParts(memory, access, chats, Completions(memory.upstream))
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with memory:
             await memory.warm_up(processes=options.processes)
-            noting = asyncio.create_task(_note(memory))
-            with hurried_by_signals(parts.chats):
+            flushing = asyncio.create_task(_flush_periodically(memory))
+            with end_answers_on_signal(parts.chats):
                 yield
-            noting.cancel()
-            await parts.chats.close(DRAIN)
-            await parts.completions.close(DRAIN)
+            flushing.cancel()
+            await parts.chats.close(ANSWER_GRACE_SECONDS)
+            await parts.completions.close(ANSWER_GRACE_SECONDS)
 
     app = FastAPI(
-        title="Recollect", version=metadata.version("recollect"), description=ABOUT, lifespan=life,
+        title="Recollect", version=metadata.version("recollect"), description=API_DESCRIPTION, lifespan=lifespan,
         openapi_url=None, docs_url=None, redoc_url=None, separate_input_output_schemas=False,
     )  # fmt: skip
-    app.state.parts, app.state.rules_streams = parts, start.server_streams
-    problems.install(app)
+    app.state.parts, app.state.max_streams = parts, settings.server_streams
+    problems.install_handlers(app)
     for router in (
-        routes_log.router, routes_recall.router, routes_recall.memory, routes_profile.router, routes_topics.router,
-        routes_chat.router, routes_chat.compatible, routes_access.router,
+        routes_log.router, routes_recall.router, routes_recall.memory_router, routes_profile.router,
+        routes_topics.router, routes_chat.router, routes_chat.openai_router, routes_access.router,
     ):  # fmt: skip
         app.include_router(router)
-    _add_plain_routes(app, parts, figures)
-    rules = rules_of(options, start)
-    app.add_middleware(Guard, access=access, rules=rules, observe=figures.request)
+    _add_operation_routes(app, parts, server_metrics)
+    rules = guard_rules(options, settings)
+    app.add_middleware(Guard, access=access, rules=rules, observe=server_metrics.observe_request)
     return app
 
 
-async def _note(memory: AsyncMemory) -> None:
-    """What is noted while somebody waits is written now and then, also where no worker does it."""
+async def _flush_periodically(memory: AsyncMemory) -> None:
+    """Write buffered metrics and audit entries now and then, because no worker in this process does it."""
     while True:
-        await asyncio.sleep(NOTED)
+        await asyncio.sleep(FLUSH_SECONDS)
         await memory.flush()
 
 
-def rules_of(options: Options, settings: Settings) -> Rules:
-    named = {one.lower() for one in _listed(settings.server_hosts)}
-    hosts = {*LOOPBACK, options.host.lower(), *named} - {"0.0.0.0", "::"}  # noqa: S104 - taken away
-    return Rules(
+def guard_rules(options: ServerOptions, settings: Settings) -> GuardRules:
+    """Return the guard's rules from options and settings. Addresses that stand for all hosts are no host names."""
+    listed_hosts = {host.lower() for host in _split_list(settings.server_hosts)}
+    hosts = {*LOOPBACK_HOSTS, options.host.lower(), *listed_hosts} - {"0.0.0.0", "::"}  # noqa: S104 - removed here
+    return GuardRules(
         frozenset(hosts),
-        frozenset(one.rstrip("/") for one in _listed(settings.server_origins)),
+        frozenset(origin.rstrip("/") for origin in _split_list(settings.server_origins)),
         settings.server_body_bytes,
         settings.server_rate_per_minute,
         options.person,
     )
 
 
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+def _split_list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _add_plain_routes(app: FastAPI, parts: Parts, figures: Figures) -> None:
-    @app.get("/healthz", response_model=schemas.Health, tags=["operation"])
+def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: ServerMetrics) -> None:
+    """Add the routes for operators, and the OpenAPI with its page."""
+
+    @app.get("/healthz", response_model=schemas.HealthOut, tags=["operation"])
     async def healthz() -> Response:
-        """Whether the process is there."""
-        return answer({"status": "ok", "version": app.version})
+        """Check that the process is alive. The database is not asked."""
+        return json_response({"status": "ok", "version": app.version})
 
-    @app.get("/readyz", response_model=schemas.Health, tags=["operation"], responses=problems.documented(503))
+    @app.get("/readyz", response_model=schemas.HealthOut, tags=["operation"], responses=problems.problem_responses(503))
     async def readyz() -> Response:
-        """Whether the database answers."""
+        """Check that the database answers."""
         try:
             await parts.access.has_keys()
         except RecollectError as error:
-            return problems.of(error)
-        return answer({"status": "ok", "version": app.version})
+            return problems.error_response(error)
+        return json_response({"status": "ok", "version": app.version})
 
     @app.get("/metrics", response_class=Response, tags=["operation"], responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Figures for Prometheus."""
-        body, kind = figures.render()
-        return Response(body, media_type=kind)
+        """Return the server's metrics in Prometheus' text format."""
+        body, media_type = server_metrics.render()
+        return Response(body, media_type=media_type)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        return JSONResponse(described(app, keys=await parts.access.has_keys()))
+        return JSONResponse(build_openapi(app, keys=await parts.access.has_keys()))
 
     @app.get("/api/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(docs_page(described(app, keys=False)), media_type="text/html")
+        return Response(render_docs_page(build_openapi(app, keys=False)), media_type="text/html")
 
 
-def described(app: FastAPI, *, keys: bool) -> dict[str, Any]:
-    """The OpenAPI. Whether keys are asked for depends on whether there are any."""
-    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas_ = made.setdefault("components", {}).setdefault("schemas", {})
-    schemas_["Problem"] = problems.Problem.model_json_schema()
-    for path, item in made["paths"].items():
+def build_openapi(app: FastAPI, *, keys: bool) -> dict[str, Any]:
+    """Build the OpenAPI document. With `keys` it says that operations need a key."""
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    components = document.setdefault("components", {}).setdefault("schemas", {})
+    components["Problem"] = problems.Problem.model_json_schema()
+    for path, item in document["paths"].items():
         for operation in item.values():
-            _document(path, operation, keys=keys)
-    _link(made)
-    schemas_.pop("HTTPValidationError", None)
-    schemas_.pop("ValidationError", None)
+            _add_common_responses(path, operation, keys=keys)
+    _add_links(document)
+    components.pop("HTTPValidationError", None)
+    components.pop("ValidationError", None)
     if keys:
-        made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    return made
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return document
 
 
-def _document(path: str, operation: dict[str, Any], *, keys: bool) -> None:
-    is_open = path in guard.OPEN
+def _add_common_responses(path: str, operation: dict[str, Any], *, keys: bool) -> None:
+    """Add the problems that any operation may answer with, and whether it needs a key."""
     common = [400, 401, 403, 413, 421, 429, 500, 503]
     if "422" in operation["responses"] or "requestBody" in operation:
         common.append(422)
-    if keys and not is_open:
+    if keys and path not in OPEN_PATHS:
         operation["security"] = [{"key": []}]
-    operation["responses"].pop("422", None)
-    for status, told in problems.documented(*common).items():
-        operation["responses"].setdefault(str(status), told)
+    operation["responses"].pop("422", None)  # FastAPI's own, which is no problem+json
+    for status, description in problems.problem_responses(*common).items():
+        operation["responses"].setdefault(str(status), description)
 
 
-def _link(made: dict[str, Any]) -> None:
-    """What an answer gives that other operations take."""
-    names = {
+def _add_links(document: dict[str, Any]) -> None:
+    """Add `_LINKS`: which values of an answer are parameters of which other operations."""
+    operations_by_name = {
         operation["operationId"].split("_api_")[0].split("_v1_")[0]: operation
-        for item in made["paths"].values()
+        for item in document["paths"].values()
         for operation in item.values()
     }
-    for operation, status, target, parameters in _LINKS:
-        links = names[operation]["responses"][status].setdefault("links", {})
-        links[target] = {"operationId": names[target]["operationId"], "parameters": parameters}
+    for name, status, target, parameters in _LINKS:
+        links = operations_by_name[name]["responses"][status].setdefault("links", {})
+        links[target] = {"operationId": operations_by_name[target]["operationId"], "parameters": parameters}
 
 
-def docs_page(schema: Mapping[str, Any]) -> str:
-    """The operations on one plain page: no script, no style of somebody else."""
+def render_docs_page(schema: Mapping[str, Any]) -> str:
+    """Render all operations as one HTML page. It loads no scripts and no styles from elsewhere."""
     rows = [
         f"<tr><td><code>{method.upper()}</code></td><td><code>{path}</code></td>"
         f"<td>{operation.get('description') or operation.get('summary', '')}</td></tr>"

@@ -1,4 +1,7 @@
-"""The documents' views of what recall did and what there is, and settings as they may be shown and changed."""
+"""Renders recall, stats and settings for the routes under /api/v1/memory, and checks changes of settings.
+
+The field names of `debug/retrieval` and `debug/stats` are those of the recall feature's own specification.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from fastapi.responses import StreamingResponse
 from recollect.core.errors import Denied
 from recollect.core.models import Hit, JsonObject, Recalled
 from recollect.memory import AsyncMemory
-from recollect.settings import PERSONAL, Settings
+from recollect.settings import CHOSEN_BY_PERSON, Settings
 
-HIDDEN: Final = frozenset(("api_key", "model_url", "embedder_url"))
-BLOCK: Final = 1 << 16
-_SOURCES: Final = {"dense": "dense", "bm25": "fts", "code": "code", "date": "date"}
+HIDDEN_SETTINGS: Final = frozenset(("api_key", "model_url", "embedder_url"))
+READ_BYTES: Final = 1 << 16  # read from an export at a time
+_SOURCE_BY_ARM: Final = {"dense": "dense", "bm25": "fts", "code": "code", "date": "date"}
 
 
-def retrieval(query: str, found: Recalled) -> JsonObject:
-    """Document E's `debug/retrieval`."""
-    ms, flags = found.metrics["ms"], found.metrics["flags"]
+def retrieval_to_json(query: str, recalled: Recalled) -> JsonObject:
+    """Return one recall for `debug/retrieval`: results with their sources, times by stage, flags."""
+    ms, flags = recalled.metrics["ms"], recalled.metrics["flags"]
     return {
         "query": query,
-        "results": [_result(hit) for hit in found.hits],
+        "results": [_hit_to_json(hit) for hit in recalled.hits],
         "metrics": {
             "totalMs": ms["total"],
             "denseMs": ms.get("embed", 0.0),
@@ -33,41 +36,42 @@ def retrieval(query: str, found: Recalled) -> JsonObject:
             "rerankMs": ms.get("score", 0.0),
             "fetchMs": ms.get("fetch", 0.0),
         },
-        "sources": found.metrics["sources"],
-        "topSimilarities": found.metrics["top"],
+        "sources": recalled.metrics["sources"],
+        "topSimilarities": recalled.metrics["top"],
         "flags": {"hybrid": flags["hybrid"], "chunking": flags["chunking"], "tokenBudget": flags["token_budget"]},
-        "degraded": list(found.degraded),
+        "degraded": list(recalled.degraded),
     }
 
 
-def _result(hit: Hit) -> JsonObject:
-    arms = {name: part for name, part in hit.why.items() if name in _SOURCES}
-    best = max(arms, key=lambda name: arms[name], default=None)
+def _hit_to_json(hit: Hit) -> JsonObject:
+    """Return a hit. Its `source` is the arm that gave most of the score."""
+    arms = {name: part for name, part in hit.why.items() if name in _SOURCE_BY_ARM}
+    best_arm = max(arms, key=lambda name: arms[name], default="")
     kind = {"passage": "chunk", "brief": "summary"}.get(hit.kind, hit.kind)
     return {
-        "content": hit.text, "score": round(hit.score, 4), "source": _SOURCES.get(best or "", hit.kind), "type": kind,
-        "messageId": hit.message_id, "conversationId": hit.conversation, "why": hit.why,
+        "content": hit.text, "score": round(hit.score, 4), "source": _SOURCE_BY_ARM.get(best_arm, hit.kind),
+        "type": kind, "messageId": hit.message_id, "conversationId": hit.conversation, "why": hit.why,
     }  # fmt: skip
 
 
-def stats(counted: Mapping[str, Any], *, consent: bool) -> JsonObject:
-    """Document E's `debug/stats`, and our own counts beside it."""
+def stats_to_json(counts: Mapping[str, Any], *, consent: bool) -> JsonObject:
+    """Return counts and sizes for `debug/stats`. `counts` are those of `AsyncMemory.stats`."""
     return {
-        "totalMessages": counted["messages"],
-        "totalConversations": counted["conversations"],
-        "totalChunks": counted["passages"],
-        "totalSummaries": counted["briefs"],
+        "totalMessages": counts["messages"],
+        "totalConversations": counts["conversations"],
+        "totalChunks": counts["passages"],
+        "totalSummaries": counts["briefs"],
         "profileConsent": consent,
         "indexSizes": {
-            "messages": _size(counted["text_bytes"]),
-            "embeddings": _size(counted["vector_bytes"]),
-            "fts": _size(counted["entry_bytes"]),
+            "messages": _render_size(counts["text_bytes"]),
+            "embeddings": _render_size(counts["vector_bytes"]),
+            "fts": _render_size(counts["entry_bytes"]),
         },
-        "counts": dict(counted),
+        "counts": dict(counts),
     }
 
 
-def _size(count: int) -> str:
+def _render_size(count: int) -> str:
     size = float(count)
     for unit in ("B", "KB", "MB"):
         if size < 1024:
@@ -76,33 +80,34 @@ def _size(count: int) -> str:
     return f"{size:.1f} GB"
 
 
-def settings(current: Settings, origins: Mapping[str, str]) -> JsonObject:
-    shown = {name: value for name, value in current.model_dump().items() if name not in HIDDEN}
+def settings_to_json(current: Settings, origins: Mapping[str, str]) -> JsonObject:
+    """Return the settings and where each comes from, without addresses and keys of providers."""
+    shown = {name: value for name, value in current.model_dump().items() if name not in HIDDEN_SETTINGS}
     return {
         "settings": shown,
         "origins": {name: origin for name, origin in origins.items() if name in shown},
-        "personal": sorted(PERSONAL),
+        "personal": sorted(CHOSEN_BY_PERSON),
     }
 
 
 def check_changes(changes: Mapping[str, Any], *, is_operator: bool, everybody: bool) -> None:
-    """A person changes how their own prompts are made; the rest is the operator's."""
-    others = sorted(set(changes) - PERSONAL)
-    if not is_operator and (everybody or (others and others[0] in Settings.model_fields)):
-        raise Denied("scope_needed", "Only the operator may change that: it needs the scope 'admin'.")
+    """Refuse changes that only the operator may make: of settings that are not personal, or for everybody."""
+    not_personal = sorted(set(changes) - CHOSEN_BY_PERSON)
+    if not is_operator and (everybody or (not_personal and not_personal[0] in Settings.model_fields)):
+        raise Denied("scope_needed", "Only the operator may change that: it needs a key with the scope 'admin'.")
 
 
-async def export(memory: AsyncMemory) -> StreamingResponse:
-    """By way of a file that has no name any more when it is sent."""
+async def export_response(memory: AsyncMemory) -> StreamingResponse:
+    """Stream everything that the person has. The temporary file is deleted before it is sent, and closed after it."""
     with tempfile.TemporaryDirectory(prefix="recollect-export-") as folder:
         target = Path(folder) / "export.ndjson"
         await memory.export(target)
         file = await asyncio.to_thread(target.open, "rb")
 
-    def blocks() -> Iterator[bytes]:
+    def read_blocks() -> Iterator[bytes]:
         with file:
-            while block := file.read(BLOCK):
+            while block := file.read(READ_BYTES):
                 yield block
 
     headers = {"Content-Disposition": 'attachment; filename="recollect.ndjson"'}
-    return StreamingResponse(blocks(), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(read_blocks(), media_type="application/x-ndjson", headers=headers)

@@ -1,7 +1,7 @@
-"""What stands before every route: which host, which page, how large, who, how often. Plain ASGI, so it costs little.
+"""Checks every request before its route runs: host, origin, key or session, rate and size of the body.
 
-A request passes here first and is logged here last: method, route, status, sizes, times and the id of the key, never a
-query, a body or a key.
+Plain ASGI middleware, because it runs for every request and must cost little. It also writes one log line for each
+request: method, route, status, sizes, times and the id of the key. It never logs a query, a body or a key.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import re
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.admin.access import SCOPES, Access, Grant
+from recollect.admin.access import KEY_SCOPES, Access, Grant
 from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
 from recollect.runtime.error_log import log_unexpected
@@ -29,59 +30,63 @@ from recollect.server import problems, spans
 
 log = logging.getLogger("recollect.server.access")
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-COOKIE: Final = "recollect_session"
-SLASH: Final = "\ue02f"  # stands for a slash inside a name, on the way to its route
-SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-OPEN: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # asked before anybody is known
-LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
-LOCAL: Final = "local"  # where there never was a key: the one person of this machine, whom nobody slows down
-CALLERS: Final = 10_000  # whose rate is kept in mind
+SESSION_COOKIE: Final = "recollect_session"
+SLASH_STAND_IN: Final = "\ue02f"  # replaces %2F in a path until the route is found, so that it does not split a name
+SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # answered without a key
+LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+LOCAL_KEY: Final = "local"  # key id of the one person of a server without keys; their rate is not limited
+MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
+BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
+_ALLOWED_HEADERS: Final = (
+    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, *"
+)
+_SECURITY_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What the operator allows."""
+class GuardRules:
+    """The limits and names that the operator has set."""
 
-    hosts: frozenset[str] = LOOPBACK
+    hosts: frozenset[str] = LOOPBACK_HOSTS
     origins: frozenset[str] = frozenset()
     body_bytes: int = 2 * 1024 * 1024
-    rate_per_minute: int = 0
-    person: str = "local"  # who asks where there are no keys
+    rate_per_minute: int = 0  # 0: no limit
+    person: str = "local"  # the caller on a server without keys
 
 
 @dataclass(slots=True)
-class Buckets:
-    """How many requests each caller has left: a bucket that fills by itself."""
+class RateLimiter:
+    """A token bucket for each key: every request takes a token, and tokens come back at `per_minute`."""
 
     per_minute: int
     monotonic: Callable[[], float] = time.monotonic
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)  # tokens, when counted
 
-    def wait(self, caller: str) -> float:
-        """Takes one, or says how many seconds to wait."""
+    def take(self, key: str) -> float:
+        """Take a token and return 0, or return the seconds to wait for one."""
         if not self.per_minute:
             return 0.0
         rate, now = self.per_minute / 60, self.monotonic()
-        size = max(1.0, self.per_minute / 6)  # ten seconds' worth at once
-        left, then = self._left.get(caller, (size, now))
-        left = min(size, left + (now - then) * rate)
-        if left < 1:
-            return (1 - left) / rate
-        self._left[caller] = (left - 1, now)
-        self._left.move_to_end(caller)
-        while len(self._left) > CALLERS:
-            self._left.popitem(last=False)
+        size = max(1.0, self.per_minute * BURST_SECONDS / 60)
+        tokens, counted_at = self._buckets.get(key, (size, now))
+        tokens = min(size, tokens + (now - counted_at) * rate)
+        if tokens < 1:
+            return (1 - tokens) / rate
+        self._buckets[key] = (tokens - 1, now)
+        self._buckets.move_to_end(key)
+        while len(self._buckets) > MAX_TRACKED_KEYS:
+            self._buckets.popitem(last=False)
         return 0.0
 
 
-class Refused(HTTPException):
-    """An HTTPException, because those pass through whatever reads a body."""
+class Refusal(HTTPException):
+    """A refused request, with its response. An HTTPException, because FastAPI lets those pass while it reads a body."""
 
     def __init__(
         self,
@@ -93,209 +98,220 @@ class Refused(HTTPException):
         retryable: bool | None = None,
     ) -> None:
         super().__init__(status, code)
-        again = status == 429 if retryable is None else retryable
-        self.response = problems.response(status, code, detail, headers=headers, retryable=again)
+        retryable = status == 429 if retryable is None else retryable
+        self.response = problems.problem_response(status, code, detail, headers=headers, retryable=retryable)
+
+
+@dataclass(slots=True)
+class _RequestRecord:
+    """The figures of a request for its log line, filled while it is answered."""
+
+    status: int = 0  # 0: no response has been started
+    bytes_in: int = 0
+    bytes_out: int = 0
+    key: str | None = None
 
 
 class Guard:
+    """The middleware. `observe` gets method, route, status and seconds of every request."""
+
     def __init__(
-        self, app: App, *, access: Access, rules: Rules, observe: Callable[[str, str, int, float], None]
+        self, app: ASGIApp, *, access: Access, rules: GuardRules, observe: Callable[[str, str, int, float], None]
     ) -> None:
         self._app, self._access, self._rules, self._observe = app, access, rules, observe
-        self._buckets = Buckets(rules.rate_per_minute)
+        self._limiter = RateLimiter(rules.rate_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check and answer one request, and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, seen = time.perf_counter(), _Seen()
-        headers = _headers(scope)
+        start, record = time.perf_counter(), _RequestRecord()
+        headers = _read_headers(scope)
         request_id = uuid.uuid4().hex[:16]
         scope.setdefault("state", {})["request_id"] = request_id
-        if b"%2f" in scope.get("raw_path", b"").lower():  # part of a name: it must not end it
-            scope["path"] = unquote(re.sub(rb"(?i)%2f", quote(SLASH).encode(), scope["raw_path"]).decode("latin-1"))
-        cors = self._cors(headers.get("origin"))
+        if b"%2f" in scope.get("raw_path", b"").lower():
+            raw_path = re.sub(rb"(?i)%2f", quote(SLASH_STAND_IN).encode(), scope["raw_path"])
+            scope["path"] = unquote(raw_path.decode("latin-1"))
+        cors = self._cors_headers(headers.get("origin"))
 
-        async def sent(message: Message) -> None:
+        async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                seen.status = message["status"]
-                message.setdefault("headers", [])
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *_HARDENING, *cors]
+                record.status = message["status"]
+                own = [(b"x-request-id", request_id.encode()), *_SECURITY_HEADERS, *cors]
+                message["headers"] = [*message.get("headers", []), *own]
             elif message["type"] == "http.response.body":
-                seen.sent += len(message.get("body", b""))
+                record.bytes_out += len(message.get("body", b""))
             await send(message)
 
         try:
             with spans.request_span(scope["method"]) as span:
                 try:
-                    await self._answered(scope, headers, receive, sent, seen)
+                    await self._respond(scope, headers, receive, send_recorded, record)
                 finally:
-                    spans.note_request(span, scope["method"], _route(scope), seen.status)
+                    spans.record_request(span, scope["method"], _route_pattern(scope), record.status)
         finally:
-            self._note(scope, seen, request_id, (time.perf_counter() - began) * 1000)
+            self._log_request(scope, record, request_id, (time.perf_counter() - start) * 1000)
 
-    async def _answered(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, seen: _Seen) -> None:
-        """Whatever happens, as an answer."""
+    async def _respond(
+        self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, record: _RequestRecord
+    ) -> None:
+        """Answer the request. Every exception becomes a response, unless one has been started."""
         try:
-            await self._pass(scope, headers, receive, send, seen)
-        except Refused as refusal:
-            if seen.status == 0:
+            await self._check_and_forward(scope, headers, receive, send, record)
+        except Refusal as refusal:
+            if record.status == 0:
                 await refusal.response(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - the border of a request; what it says must not reach a log
+        except Exception as error:  # noqa: BLE001 - the border of a request; the error's text must not reach a log
             log_unexpected(log, "a request", error)
-            if seen.status == 0:
-                await problems.unexpected()(scope, receive, send)
+            if record.status == 0:
+                await problems.unexpected_response()(scope, receive, send)
 
-    async def _pass(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, seen: _Seen) -> None:
+    async def _check_and_forward(
+        self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, record: _RequestRecord
+    ) -> None:
         self._check_host(headers)
         self._check_origin(scope, headers)
-        if scope["method"] == "OPTIONS" and "origin" in headers and self._cors(headers["origin"]):
+        if scope["method"] == "OPTIONS" and "origin" in headers and self._cors_headers(headers["origin"]):
             await Response(status_code=204)(scope, receive, send)
             return
-        grant = await self._grant(scope, headers)
+        grant = await self._authenticate(scope, headers)
         scope["state"]["grant"] = grant
         if grant is not None:
-            seen.key = grant.key
-            wait = self._buckets.wait(grant.key) if grant.key != LOCAL else 0.0
+            record.key = grant.key
+            wait = self._limiter.take(grant.key) if grant.key != LOCAL_KEY else 0.0
             if wait:
-                told = {"Retry-After": str(max(1, int(wait + 0.999)))}
-                raise Refused(429, "too_many_requests", "This key asks too often; wait a little.", told)
+                retry = {"Retry-After": str(max(1, int(wait + 0.999)))}
+                raise Refusal(429, "too_many_requests", "This key sends too many requests; wait a little.", retry)
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > self._rules.body_bytes:
             raise self._too_large()
-        await self._app(scope, self._counted(receive, seen), send)
+        await self._app(scope, self._limit_body(receive, record), send)
 
-    def _counted(self, receive: Receive, seen: _Seen) -> Receive:
-        async def counted() -> Message:
+    def _limit_body(self, receive: Receive, record: _RequestRecord) -> Receive:
+        """Wrap `receive` so that it counts the body's bytes and refuses too many."""
+
+        async def receive_counted() -> Message:
             message = await receive()
             if message["type"] == "http.request":
-                seen.received += len(message.get("body", b""))
-                if seen.received > self._rules.body_bytes:
+                record.bytes_in += len(message.get("body", b""))
+                if record.bytes_in > self._rules.body_bytes:
                     raise self._too_large()
             return message
 
-        return counted
+        return receive_counted
 
-    def _too_large(self) -> Refused:
-        return Refused(413, "body_too_large", f"A request may have at most {self._rules.body_bytes} bytes.")
+    def _too_large(self) -> Refusal:
+        return Refusal(413, "body_too_large", f"A request may have at most {self._rules.body_bytes} bytes.")
 
-    # Where from
+    # Host and origin
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        """A page that made its own name point here must not get through (DNS rebinding)."""
+        """Refuse unknown Host headers. This stops DNS rebinding: a page whose own name resolves to this server."""
         if _hostname(headers.get("host", "")) not in self._rules.hosts:
-            raise Refused(421, "unknown_host", "This server does not go by that name; see the setting server_hosts.")
+            detail = "This server is not known by this host name; add it to the setting server_hosts."
+            raise Refusal(421, "unknown_host", detail)
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Refuse pages of other sites, except those that the operator allows."""
         origin = headers.get("origin")
         if origin is None or origin in self._rules.origins:
             return
         if origin != f"{scope.get('scheme', 'http')}://{headers.get('host', '')}":
-            raise Refused(403, "unknown_origin", "Pages of other sites may not call this; see server_origins.")
+            detail = "Pages of this origin may not call this server; see the setting server_origins."
+            raise Refusal(403, "unknown_origin", detail)
 
-    def _cors(self, origin: str | None) -> list[tuple[bytes, bytes]]:
-        """Closed, but for the pages that the operator named. Cookies never travel, so any header may: clients of the
-        OpenAI API send several of their own."""
+    def _cors_headers(self, origin: str | None) -> list[tuple[bytes, bytes]]:
+        """Return the CORS headers for an origin that the operator allows, else none.
+
+        Any request header is allowed, since clients of the OpenAI API send several of their own. That is safe because
+        cookies are never sent across origins.
+        """
         if origin is None or origin not in self._rules.origins:
             return []
         return [
             (b"access-control-allow-origin", origin.encode("latin-1", "replace")),
             (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-            (b"access-control-allow-headers", _ALLOWED),
+            (b"access-control-allow-headers", _ALLOWED_HEADERS),
             (b"access-control-expose-headers", b"*"),
             (b"vary", b"Origin"),
         ]
 
-    # Who
+    # Keys and sessions
 
-    async def _grant(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
-        """By key, by session, or, where there never was a key, as the one person of this machine."""
+    async def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
+        """Return the grant of the request's key or session; None for paths that are answered without one.
+
+        If no key was ever created, every request is the local person's and may do everything.
+        """
         path, method = scope["path"], scope["method"]
-        if path == "/healthz":  # also when the database is down
+        if path == "/healthz":  # must not depend on the database
             return None
         try:
             if not await self._access.has_keys():
-                return Grant(Principal(self._rules.person), SCOPES, LOCAL)
-            if path in OPEN:
-                return await self._session(scope, headers) if method not in (*SAFE, "POST") else None
+                return Grant(Principal(self._rules.person), KEY_SCOPES, LOCAL_KEY)
+            if path in OPEN_PATHS:
+                return await self._check_session(scope, headers) if method not in (*SAFE_METHODS, "POST") else None
             kind, _, token = headers.get("authorization", "").partition(" ")
             if token:
                 grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
             else:
-                grant = await self._session(scope, headers)
+                grant = await self._check_session(scope, headers)
         except RecollectError as error:
             if path == "/readyz":
                 return None
-            raise Refused(
+            raise Refusal(
                 problems.status_of(error), error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable
             ) from error
         if grant is None:
-            raise Refused(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
+            raise Refusal(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant
 
-    async def _session(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
-        cookie = cookie_of(headers.get("cookie", ""))
+    async def _check_session(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
+        """Return the grant of the session cookie, if it is good. Requests that change something need a CSRF token."""
+        cookie = read_session_cookie(headers.get("cookie", ""))
         grant = await self._access.session(cookie) if cookie else None
-        if grant is not None and scope["method"] not in SAFE:
-            shown = headers.get("x-csrf-token", "")
-            if grant.csrf is None or not hmac.compare_digest(shown.encode(), grant.csrf.encode()):
-                raise Refused(403, "csrf", "A page must send its token: X-CSRF-Token, from GET /api/v1/session.")
+        if grant is not None and scope["method"] not in SAFE_METHODS:
+            token = headers.get("x-csrf-token", "")
+            if grant.csrf is None or not hmac.compare_digest(token.encode(), grant.csrf.encode()):
+                detail = "Send the header X-CSRF-Token with the value of `csrf` from GET /api/v1/session."
+                raise Refusal(403, "csrf", detail)
             if "origin" not in headers:
-                raise Refused(403, "csrf", "A page must say where it comes from.")
+                raise Refusal(403, "csrf", "A request with a session cookie must have an Origin header.")
         return grant
 
-    def _note(self, scope: Scope, seen: _Seen, request_id: str, ms: float) -> None:
-        path = _route(scope)
-        self._observe(scope["method"], path, seen.status, ms / 1000)
+    def _log_request(self, scope: Scope, record: _RequestRecord, request_id: str, ms: float) -> None:
+        route = _route_pattern(scope)
+        self._observe(scope["method"], route, record.status, ms / 1000)
         log.info(
             "request",
             extra={
-                "request": request_id, "method": scope["method"], "route": path, "status": seen.status,
-                "ms": round(ms, 1), "bytes_in": seen.received, "bytes_out": seen.sent, "key": seen.key,
+                "request": request_id, "method": scope["method"], "route": route, "status": record.status,
+                "ms": round(ms, 1), "bytes_in": record.bytes_in, "bytes_out": record.bytes_out, "key": record.key,
             },
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What passed by."""
-
-    status: int = 0
-    received: int = 0
-    sent: int = 0
-    key: str | None = None
-
-
-_ALLOWED: Final = (
-    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, *"
-)
-_HARDENING: Final = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
-
-
-def cookie_of(header: str) -> str | None:
+def read_session_cookie(header: str) -> str | None:
+    """Return the session cookie's value from a Cookie header; None if there is none or the header is malformed."""
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        cookie = SimpleCookie(header).get(SESSION_COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value
 
 
-def _route(scope: Scope) -> str:
-    """The pattern of the path, which names nobody."""
+def _route_pattern(scope: Scope) -> str:
+    """Return the route's path with placeholders, so that no name of a conversation or person is logged."""
     return str(getattr(scope.get("route"), "path", "unknown"))
 
 
-def _headers(scope: Scope) -> dict[str, str]:
+def _read_headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _hostname(host: str) -> str:
-    """Of a Host header; what is no name of a host is none of ours."""
+    """Return the name in a Host header without its port; an empty text if the header is malformed."""
     try:
         return (urlsplit(f"//{host}").hostname or "") if "@" not in host else ""
     except ValueError:

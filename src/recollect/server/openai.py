@@ -1,4 +1,4 @@
-"""The wire of the OpenAI API: its bodies, its stream, its form of errors."""
+"""Speaks the OpenAI API over HTTP: checks request bodies, streams chunks, writes errors in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -12,34 +12,38 @@ from fastapi.responses import Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from recollect.chat.chats import Mode
 from recollect.chat.completions import Completion, Completions
+from recollect.chat.run import MemoryMode
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
 from recollect.server import problems, sse
-from recollect.server.request import Asker, encoded
+from recollect.server.request import Caller, encode_json
 
-DEPTH: Final = 64
+MAX_JSON_DEPTH: Final = 64
+MAX_MESSAGES: Final = 10_000
+MAX_NAME_CHARACTERS: Final = 200
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
-_NESTED: Final = {"type": "object", "additionalProperties": True}
-REQUEST: Final[JsonObject] = {
+_ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
+REQUEST_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "required": ["messages"],
     "properties": {
-        "model": {"type": ["string", "null"], "maxLength": 200},
+        "model": {"type": ["string", "null"], "maxLength": MAX_NAME_CHARACTERS},
         "messages": {
             "type": "array",
             "minItems": 1,
-            "maxItems": 10_000,
+            "maxItems": MAX_MESSAGES,
             "items": {
                 "type": "object",
                 "required": ["role"],
                 "properties": {
                     "role": {"type": "string", "enum": list(_ROLES)},
-                    "content": {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": _NESTED}]},
-                    "tool_calls": {"type": ["array", "null"], "items": _NESTED},
-                    "tool_call_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
-                    "name": {"type": ["string", "null"], "maxLength": 200},
+                    "content": {
+                        "anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": _ANY_OBJECT}]
+                    },
+                    "tool_calls": {"type": ["array", "null"], "items": _ANY_OBJECT},
+                    "tool_call_id": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_NAME_CHARACTERS},
+                    "name": {"type": ["string", "null"], "maxLength": MAX_NAME_CHARACTERS},
                 },
             },
         },
@@ -48,136 +52,149 @@ REQUEST: Final[JsonObject] = {
         "metadata": {"type": ["object", "null"]},
     },
 }
-_FORM: Final = {"type": "object", "required": ["error"], "properties": {"error": _NESTED}}
-_ERROR: Final = {
-    "description": "In OpenAI's form, or a problem where it did not get that far.",
-    "content": {"application/json": {"schema": _FORM}, problems.MEDIA_TYPE: {}},
+_ERROR_SCHEMA: Final = {"type": "object", "required": ["error"], "properties": {"error": _ANY_OBJECT}}
+_ERROR_RESPONSE: Final = {
+    "description": "An error in OpenAI's form; or a problem, if the request was refused before it was read.",
+    "content": {"application/json": {"schema": _ERROR_SCHEMA}, problems.MEDIA_TYPE: {}},
 }
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "A completion, or chunks of one as events.",
-        "content": {"application/json": {"schema": _NESTED}, "text/event-stream": {}},
+        "description": "A completion; with `stream`, its chunks as server-sent events.",
+        "content": {"application/json": {"schema": _ANY_OBJECT}, "text/event-stream": {}},
     },
-    **dict.fromkeys((400, 429, 502, 504), _ERROR),
+    **dict.fromkeys((400, 429, 502, 504), _ERROR_RESPONSE),
 }
 
 
-async def complete(asker: Asker, body: bytes, *, conversation: str | None, mode: Mode) -> Response:
+async def complete(caller: Caller, body: bytes, *, conversation: str | None, mode: MemoryMode) -> Response:
+    """Answer a request for a completion, whole or streamed. Errors of ours become errors in OpenAI's form."""
     try:
-        request, completions = parse(body), asker.parts.completions
-        sse.check_room(asker)
-        with ExitStack() as held:
-            held.enter_context(completions.counted(asker.memory.principal.person))  # before anything is waited for
-            made = await completions.prepare(asker.memory, request, conversation=conversation, mode=mode)
+        request, completions = parse_request(body), caller.parts.completions
+        sse.check_stream_limit(caller)
+        with ExitStack() as on_end:
+            # Counted before the first await, so that requests at the same time cannot exceed the limit.
+            on_end.enter_context(completions.counted(caller.memory.principal.person))
+            completion = await completions.prepare(caller.memory, request, conversation=conversation, mode=mode)
             if request.get("stream"):
-                made.held = held.pop_all()
-                return await _streamed(completions, made)
-            reply = await completions.complete(made)
+                completion.on_end = on_end.pop_all()
+                return await _stream_response(completions, completion)
+            reply = await completions.complete(completion)
     except RecollectError as error:
-        return refused(error)
-    return Response(encoded(reply), 200, _headers(made), "application/json")
+        return error_response(error)
+    return Response(encode_json(reply), 200, _memory_headers(completion), "application/json")
 
 
-def parse(body: bytes) -> JsonObject:
-    """A request that can be passed on. What models take beyond that is theirs to judge."""
+def parse_request(body: bytes) -> JsonObject:
+    """Parse and check the fields that we read ourselves. All other fields are left for the model to judge."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):
         raise InvalidInput("invalid_json", "The body is not JSON.") from None
-    if not isinstance(request, dict) or _is_deep(request):
-        raise InvalidInput("invalid_request", f"The body is a JSON object, nested at most {DEPTH} deep.")
+    if not isinstance(request, dict) or _is_too_deep(request):
+        raise InvalidInput(
+            "invalid_request", f"The body must be a JSON object, nested at most {MAX_JSON_DEPTH} levels deep."
+        )
     messages = request.get("messages")
-    if not isinstance(messages, list) or not messages or len(messages) > 10_000:
-        raise InvalidInput("invalid_messages", "`messages` is a list of at least one message.")
-    for place, message in enumerate(messages):
-        _check_message(place, message)
-    for name, kind in (("model", str), ("stream", bool), ("user", str), ("metadata", dict)):
+    if not isinstance(messages, list) or not messages or len(messages) > MAX_MESSAGES:
+        raise InvalidInput("invalid_messages", f"`messages` must be a list of 1 to {MAX_MESSAGES} messages.")
+    for index, message in enumerate(messages):
+        _check_message(index, message)
+    for name, kind, kind_name in (
+        ("model", str, "a text"), ("stream", bool, "true or false"), ("user", str, "a text"),
+        ("metadata", dict, "an object"),
+    ):  # fmt: skip
         if request.get(name) is not None and not isinstance(request[name], kind):
-            raise InvalidInput(f"invalid_{name}", f"`{name}` is of another kind.")
-    if len(request.get("model") or "") > 200:
-        raise InvalidInput("invalid_model", "`model` has at most 200 characters.")
+            raise InvalidInput(f"invalid_{name}", f"`{name}` must be {kind_name}.")
+    if len(request.get("model") or "") > MAX_NAME_CHARACTERS:
+        raise InvalidInput("invalid_model", f"`model` has at most {MAX_NAME_CHARACTERS} characters.")
     return request
 
 
-def _check_message(place: int, message: object) -> None:
+def _check_message(index: int, message: object) -> None:
     if not isinstance(message, dict) or message.get("role") not in _ROLES:
-        raise InvalidInput("invalid_message", f"Message {place} has no role that is known.")
+        raise InvalidInput("invalid_message", f"Message {index} needs a role: {', '.join(_ROLES)}.")
     content, calls = message.get("content"), message.get("tool_calls")
     parts = content if isinstance(content, list) else []
-    if not (content is None or isinstance(content, str | list)) or not all(isinstance(one, dict) for one in parts):
-        raise InvalidInput("invalid_message", f"The content of message {place} is text or a list of parts.")
+    if not (content is None or isinstance(content, str | list)) or not all(isinstance(part, dict) for part in parts):
+        raise InvalidInput("invalid_message", f"The content of message {index} must be a text or a list of parts.")
     if calls is not None and not (isinstance(calls, list) and all(isinstance(call, dict) for call in calls)):
-        raise InvalidInput("invalid_message", f"`tool_calls` of message {place} is a list of objects.")
+        raise InvalidInput("invalid_message", f"`tool_calls` of message {index} must be a list of objects.")
     for name in ("tool_call_id", "name"):
         value = "-" if message.get(name) is None else message[name]
-        if not isinstance(value, str) or len(value) > 200 or (not value and name == "tool_call_id"):
-            raise InvalidInput("invalid_message", f"`{name}` of message {place} is text of at most 200 characters.")
+        is_missing = not value and name == "tool_call_id"
+        if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS or is_missing:
+            limits = f"a text of at most {MAX_NAME_CHARACTERS} characters"
+            raise InvalidInput("invalid_message", f"`{name}` of message {index} must be {limits}.")
 
 
-def _is_deep(value: object, depth: int = 0) -> bool:
-    if depth > DEPTH:
+def _is_too_deep(value: object, depth: int = 0) -> bool:
+    if depth > MAX_JSON_DEPTH:
         return True
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_is_deep(one, depth + 1) for one in inner)
+    return any(_is_too_deep(child, depth + 1) for child in inner)
 
 
-async def _streamed(completions: Completions, made: Completion) -> Response:
-    """The response begins with the first piece: what fails before it has its own status."""
-    pieces = completions.stream(made)
-    first = await anext(pieces, None)
+async def _stream_response(completions: Completions, completion: Completion) -> Response:
+    """Build the response when the first chunk has come, so that an earlier failure has a status of its own."""
+    chunks = completions.stream(completion)
+    first = await anext(chunks, None)
 
-    async def events() -> AsyncIterator[bytes]:
-        async with aclosing(pieces):
+    async def encode_events() -> AsyncIterator[bytes]:
+        async with aclosing(chunks):
             try:
                 if first is not None:
-                    yield b"data: " + encoded(first) + b"\n\n"
-                async for piece in pieces:
-                    yield b"data: " + encoded(piece) + b"\n\n"
+                    yield b"data: " + encode_json(first) + b"\n\n"
+                async for chunk in chunks:
+                    yield b"data: " + encode_json(chunk) + b"\n\n"
                 yield b"data: [DONE]\n\n"
             except RecollectError as error:
-                yield b"data: " + encoded(_error(error)) + b"\n\n"
+                yield b"data: " + encode_json(_error_to_json(error)) + b"\n\n"
 
-    return _Pieces(pieces, events(), media_type="text/event-stream", headers=_headers(made))
+    return _ChunkResponse(chunks, encode_events(), media_type="text/event-stream", headers=_memory_headers(completion))
 
 
-class _Pieces(StreamingResponse):
-    """Ends what it streams also when the client is gone before it began, and not when memory is tidied up."""
+class _ChunkResponse(StreamingResponse):
+    """A stream that closes its chunks at once, also if the client leaves before the first one is sent.
 
-    def __init__(self, pieces: AsyncGenerator[JsonObject, None], events: AsyncIterator[bytes], **options: Any) -> None:
+    Otherwise they would be closed only when Python collects garbage.
+    """
+
+    def __init__(self, chunks: AsyncGenerator[JsonObject, None], events: AsyncIterator[bytes], **options: Any) -> None:
         super().__init__(events, **options)
-        self._pieces = pieces
+        self._chunks = chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self._pieces):
+        async with aclosing(self._chunks):
             await super().__call__(scope, receive, send)
 
 
-def _headers(made: Completion) -> dict[str, str]:
+def _memory_headers(completion: Completion) -> dict[str, str]:
     headers = {
-        "X-Recollect-Conversation": quote(made.conversation, safe=" /:@+,;=()[]{}!*'"),
-        "X-Recollect-Memory-Tokens": str(made.memory_tokens),
-        "X-Recollect-Context-Ms": f"{made.context_ms:.1f}",
+        "X-Recollect-Conversation": quote(completion.conversation, safe=" /:@+,;=()[]{}!*'"),
+        "X-Recollect-Memory-Tokens": str(completion.memory_tokens),
+        "X-Recollect-Context-Ms": f"{completion.context_ms:.1f}",
         "Cache-Control": "no-store",
     }
-    if made.degraded:
-        headers["X-Recollect-Degraded"] = ",".join(dict.fromkeys(made.degraded))
+    if completion.degraded:
+        headers["X-Recollect-Degraded"] = ",".join(dict.fromkeys(completion.degraded))
     return headers
 
 
-def refused(error: RecollectError) -> Response:
+def error_response(error: RecollectError) -> Response:
+    """Build the response for an error. Invalid requests have status 400, as OpenAI's clients expect."""
     status = problems.status_of(error)
-    status = 400 if status in (409, 422) or _is_theirs(error) else status
+    status = 400 if status in (409, 422) or _is_callers_fault(error) else status
     wait = getattr(error, "retry_after", None)
     headers = {"Retry-After": str(max(1, int(wait or 1)))} if status in (429, 503) else {}
-    return Response(encoded(_error(error)), status, headers, "application/json")
+    return Response(encode_json(_error_to_json(error)), status, headers, "application/json")
 
 
-def _is_theirs(error: RecollectError) -> bool:
-    """Whether the model found fault with the request itself."""
+def _is_callers_fault(error: RecollectError) -> bool:
+    """Return whether the model refused the request itself: its status is an error of the caller."""
     return getattr(error, "status", None) in (400, 404, 413, 422)
 
 
-def _error(error: RecollectError) -> JsonObject:
-    is_request = isinstance(error, InvalidInput | Denied) or _is_theirs(error)
-    kind = "invalid_request_error" if is_request else "server_error"
+def _error_to_json(error: RecollectError) -> JsonObject:
+    is_invalid = isinstance(error, InvalidInput | Denied) or _is_callers_fault(error)
+    kind = "invalid_request_error" if is_invalid else "server_error"
     return {"error": {"message": error.message, "type": kind, "param": None, "code": error.code}}

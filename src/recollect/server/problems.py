@@ -1,4 +1,4 @@
-"""Errors as callers of the REST API see them: problem+json with a stable code, whether to try again, and no content."""
+"""Turns errors into the answers of the REST API: problem+json (RFC 9457) with a stable code and no stored content."""
 
 from __future__ import annotations
 
@@ -24,49 +24,47 @@ from recollect.core.errors import (
     StoreUnavailable,
 )
 
-GONE: Final = 499  # what logs and figures say where the client left before its request was whole
+CLIENT_GONE_STATUS: Final = 499  # for logs and metrics: the client left before its request was complete
 MEDIA_TYPE: Final = "application/problem+json"
-_STATUS: Final = (
+MAX_REPORTED_FIELDS: Final = 20
+MAX_FIELD_MESSAGE_CHARACTERS: Final = 200
+_STATUS_BY_ERROR: Final = (
     (InvalidInput, 422), (NotFound, 404), (Conflict, 409), (Denied, 403), (StoreUnavailable, 503),
     (ProviderUnavailable, 502),
 )  # fmt: skip
-_TITLES: Final = {
-    400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
-    409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Unknown host", 422: "Invalid input",
-    429: "Too many requests", 500: "Internal error", 502: "The model failed", 503: "Not available now",
-    504: "The model took too long",
-}  # fmt: skip
-_OTHERWISE: Final = {
+_STATUS_BY_CODE: Final = {  # codes whose status differs from that of their error class
     "content_too_large": 413, "metadata_too_large": 413, "profile_too_large": 413, "body_too_large": 413,
     "budget_too_small": 409, "invalid_period": 409, "provider_timeout": 504, "provider_rate_limited": 429,
 }  # fmt: skip
+_TITLES: Final = {
+    400: "Bad request", 401: "Authentication required", 403: "Not allowed", 404: "Not found",
+    405: "Method not allowed", 409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Unknown host",
+    422: "Invalid input", 429: "Too many requests", 500: "Internal error", 502: "The model failed",
+    503: "Not available now", 504: "The model took too long",
+}  # fmt: skip
+_SCHEMA_REFERENCE: Final = {"$ref": "#/components/schemas/Problem"}
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """An error, in the form of RFC 9457."""
 
-    type: str = Field(description="urn:recollect:error: and the code")
+    type: str = Field(description="`urn:recollect:error:` followed by the code")
     title: str
     status: int
     detail: str
-    code: str = Field(description="stable, for programs")
+    code: str = Field(description="what went wrong, for programs; codes never change")
     retryable: bool = Field(description="whether the same request may succeed later")
-    errors: list[dict[str, Any]] | None = Field(None, description="which fields are wrong, and how")
+    errors: list[dict[str, Any]] | None = Field(None, description="the fields that are wrong, and why")
 
 
 def status_of(error: RecollectError) -> int:
-    if error.code in _OTHERWISE:
-        return _OTHERWISE[error.code]
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    """Return the HTTP status for an error: by its code, else by its class, else 500."""
+    if error.code in _STATUS_BY_CODE:
+        return _STATUS_BY_CODE[error.code]
+    return next((status for kind, status in _STATUS_BY_ERROR if isinstance(error, kind)), 500)
 
 
-def body(status: int, code: str, detail: str, *, retryable: bool = False, **more: Any) -> dict[str, Any]:
-    title = _TITLES.get(status, "Error")
-    told = {"type": f"urn:recollect:error:{code}", "title": title, "status": status, "detail": detail, "code": code}
-    return told | {"retryable": retryable} | more
-
-
-def response(
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -75,68 +73,74 @@ def response(
     retryable: bool = False,
     **more: Any,
 ) -> Response:
-    told = body(status, code, detail, retryable=retryable, **more)
-    content = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    """Build a response with a problem as its body. `more` are further fields of the problem."""
+    title = _TITLES.get(status, "Error")
+    problem = {"type": f"urn:recollect:error:{code}", "title": title, "status": status, "detail": detail, "code": code}
+    content = json.dumps(problem | {"retryable": retryable} | more, ensure_ascii=False, separators=(",", ":"))
     return Response(content.encode("utf-8", "replace"), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def of(error: RecollectError) -> Response:
+def error_response(error: RecollectError) -> Response:
+    """Build the response for an error of ours."""
     retry = {"Retry-After": "1"} if status_of(error) in (429, 503) else None
-    return response(status_of(error), error.code, error.message, headers=retry, retryable=error.retryable)
+    return problem_response(status_of(error), error.code, error.message, headers=retry, retryable=error.retryable)
 
 
-def unexpected() -> Response:
-    return response(500, "unexpected", "Something unexpected failed; the server's log says where.")
+def unexpected_response() -> Response:
+    """Build the response for an error that is not ours. Its text stays in the server."""
+    return problem_response(500, "unexpected", "Something unexpected failed; the server's log says where.")
 
 
-def install(app: FastAPI) -> None:
-    """Every error of the app as a problem."""
+def install_handlers(app: FastAPI) -> None:
+    """Make the app answer every error as a problem."""
 
     @app.exception_handler(RecollectError)
-    async def _ours(_: Request, error: RecollectError) -> Response:
-        return of(error)
+    async def handle_recollect_error(_: Request, error: RecollectError) -> Response:
+        return error_response(error)
 
     @app.exception_handler(ClientDisconnect)
-    async def _gone(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=GONE)
+    async def handle_disconnect(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=CLIENT_GONE_STATUS)
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        found = [
-            {"where": [str(part) for part in one["loc"]], "message": str(one["msg"])[:200], "kind": one["type"]}
-            for one in error.errors()[:20]
+    async def handle_invalid_request(_: Request, error: RequestValidationError) -> Response:
+        fields = [
+            {
+                "where": [str(part) for part in field["loc"]],
+                "message": str(field["msg"])[:MAX_FIELD_MESSAGE_CHARACTERS],
+                "kind": field["type"],
+            }
+            for field in error.errors()[:MAX_REPORTED_FIELDS]
         ]
-        first = found[0] if found else {"where": [], "message": "It cannot be read."}
+        first = fields[0] if fields else {"where": [], "message": "It cannot be read."}
         detail = f"{'.'.join(first['where'])}: {first['message']}"
-        return response(422, "invalid_request", detail, errors=found)
+        return problem_response(422, "invalid_request", detail, errors=fields)
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        told = getattr(error, "response", None)  # a refusal of the guard
-        if isinstance(told, Response):
-            return told
+    async def handle_http_error(request: Request, error: HTTPException) -> Response:
+        refusal = getattr(error, "response", None)  # set by `guard.Refusal`
+        if isinstance(refusal, Response):
+            return refusal
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
         title = _TITLES.get(error.status_code, "Error")
         headers = dict(error.headers or {})
         if error.status_code == 405:
-            headers["Allow"] = ", ".join(_methods(app, request))
-        return response(error.status_code, code, f"{title}.", headers=headers)
+            headers["Allow"] = ", ".join(_allowed_methods(app, request))
+        return problem_response(error.status_code, code, f"{title}.", headers=headers)
 
 
-def _methods(app: FastAPI, request: Request) -> list[str]:
-    """All that a path takes, whichever route serves them."""
-    found = set[str]()
+def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
+    """Return the methods that a path allows, collected from all its routes."""
+    methods = set[str]()
     for route in app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
-            found |= route.methods or set()
-    return sorted(found)
+            methods |= route.methods or set()
+    return sorted(methods)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems that a route may answer with, for the OpenAPI."""
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe, for the OpenAPI, the problems that a route may answer with."""
     return {
-        status: {"description": _TITLES[status], "content": {MEDIA_TYPE: {"schema": _REFERENCE}}} for status in statuses
+        status: {"description": _TITLES[status], "content": {MEDIA_TYPE: {"schema": _SCHEMA_REFERENCE}}}
+        for status in statuses
     }
-
-
-_REFERENCE: Final = {"$ref": "#/components/schemas/Problem"}

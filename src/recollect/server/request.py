@@ -1,4 +1,4 @@
-"""Who asks in a request, and how it is answered: what every route is given and gives back."""
+"""Gives a route its caller and the caller's memory, and writes the route's answer as JSON."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticSerializationError, to_json
 
 from recollect.admin.access import Access, Grant
+from recollect.admin.server_state import SharedServerState
 from recollect.chat.chats import Chats
 from recollect.chat.completions import Completions
 from recollect.core.errors import Conflict, Denied
 from recollect.core.models import OPERATOR, Context, Record, plain
 from recollect.memory import AsyncMemory
-from recollect.server.guard import SLASH
+from recollect.server.guard import SLASH_STAND_IN
 
-NAME: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a character that can be seen, and no NUL
+VISIBLE_PATTERN: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a visible character, no NUL
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a server is made of."""
+class ServerParts:
+    """The objects that all routes of a server share."""
 
     memory: AsyncMemory
     access: Access
@@ -37,96 +38,113 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Whoever asks, with the memory that is theirs."""
+class Caller:
+    """The person who sent a request: their memory, and what their key allows."""
 
     memory: AsyncMemory
     grant: Grant
-    parts: Parts
+    parts: ServerParts
     request: Request
 
     @property
-    def operator(self) -> AsyncMemory:
-        """The memory under no name, whose settings hold for everybody."""
+    def operator_memory(self) -> AsyncMemory:
+        """Return the operator's memory. Its settings apply to everybody."""
         return self.parts.memory.of(OPERATOR, actor=self.grant.key)
 
 
-def _asker(scope: str) -> Callable[[Request], Awaitable[Asker]]:
-    async def asker(request: Request) -> Asker:  # not a plain function, which would run in a thread
+def _require(key_scope: str) -> Callable[[Request], Awaitable[Caller]]:
+    """Build a FastAPI dependency that returns the caller, or refuses keys without this key scope."""
+
+    async def find_caller(request: Request) -> Caller:  # async, because FastAPI runs plain functions in a thread
         grant: Grant = request.state.grant
-        if scope not in grant.scopes:
-            raise Denied("scope_needed", f"This key has not the scope {scope!r}.")
-        parts: Parts = request.app.state.parts
-        return Asker(parts.memory.of(grant.principal, actor=grant.key), grant, parts, request)
+        if key_scope not in grant.scopes:
+            raise Denied("scope_needed", f"This needs a key with the scope {key_scope!r}.")
+        parts: ServerParts = request.app.state.parts
+        return Caller(parts.memory.of(grant.principal, actor=grant.key), grant, parts, request)
 
-    return asker
+    return find_caller
 
 
-Reader = Annotated[Asker, Depends(_asker("read"))]
-Writer = Annotated[Asker, Depends(_asker("write"))]
-Operator = Annotated[Asker, Depends(_asker("admin"))]
+Reader = Annotated[Caller, Depends(_require("read"))]
+Writer = Annotated[Caller, Depends(_require("write"))]
+Operator = Annotated[Caller, Depends(_require("admin"))]
 
-Named = AfterValidator(lambda name: name.replace(SLASH, "/"))
-Conversation = Annotated[
+_restore_slashes = AfterValidator(lambda name: name.replace(SLASH_STAND_IN, "/"))
+ConversationName = Annotated[
     str,
-    Path(min_length=1, max_length=200, pattern=NAME, description="its name, the person's own", examples=["trip"]),
-    Named,
+    Path(
+        min_length=1,
+        max_length=200,
+        pattern=VISIBLE_PATTERN,
+        description="the name of the conversation; each person has names of their own",
+        examples=["trip"],
+    ),
+    _restore_slashes,
 ]
-MessageId = Annotated[str, Path(min_length=1, max_length=200, pattern=NAME, description="the id of a message"), Named]
-TopicId = Annotated[str, Path(min_length=1, max_length=200, pattern=NAME, description="the id of a topic"), Named]
+MessageId = Annotated[
+    str,
+    Path(min_length=1, max_length=200, pattern=VISIBLE_PATTERN, description="the id of a message"),
+    _restore_slashes,
+]
+TopicId = Annotated[
+    str, Path(min_length=1, max_length=200, pattern=VISIBLE_PATTERN, description="the id of a topic"), _restore_slashes
+]
 IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,200}$",
-        description="the same request with the same key is done once, whatever happens in between",
+        description="a key of your choice: however often you repeat the request with it, it is done once",
     ),
 ]
 
 
-def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """JSON, written at once: records know how."""
-    return Response(encoded(data), status, headers, "application/json")
+def json_response(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Build a JSON response from anything that `encode_json` takes."""
+    return Response(encode_json(data), status, headers, "application/json")
 
 
-def encoded(data: Any) -> bytes:
-    if isinstance(data, Context):  # the largest answer, asked for most often; it has no times, which others write
-        with suppress(PydanticSerializationError):  # for half a character, which takes the longer way
+def encode_json(data: Any) -> bytes:
+    """Encode plain values and records as JSON. Half a surrogate pair becomes a question mark."""
+    # A context is the largest and most frequent answer. It has no times, which pydantic would write differently.
+    if isinstance(data, Context):
+        with suppress(PydanticSerializationError):  # for half a surrogate pair, which the encoder below replaces
             return to_json(data)
     return _ENCODER.encode(data).encode("utf-8", "replace")
 
 
-def _fields(value: object) -> Any:
-    """What JSON does not know itself; a record is not copied before it is written."""
+def _to_encodable(value: object) -> Any:
+    """Convert what the JSON encoder does not know. A record becomes a dictionary of its fields, not a deep copy."""
     if isinstance(value, Record):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
     return plain(value)
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_fields)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_encodable)
 
 
-def tagged(asker: Asker, data: Any) -> Response:
-    """With an ETag, so that who has it already is told so and no more."""
-    body = encoded(data)
-    tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    known = asker.request.headers.get("if-none-match", "")
-    if tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+def json_response_with_etag(caller: Caller, data: Any) -> Response:
+    """Build a JSON response with an ETag, or an empty 304 if the caller has this version already."""
+    body = encode_json(data)
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if_none_match = caller.request.headers.get("if-none-match", "")
+    if etag in (tag.strip().removeprefix("W/") for tag in if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
     return Response(body, 200, headers, "application/json")
 
 
-async def first_use(asker: Asker, key: str | None, *, route: str, body: Any) -> str | None:
-    """A prefix for ids made of the idempotency key, so that a repeated request finds what it did the first time."""
+async def claim_idempotency_key(caller: Caller, key: str | None, *, route: str, body: Any) -> str | None:
+    """Return a prefix for message ids, the same for every repetition of a request; None without a key.
+
+    A repeated request then finds the messages that the first one stored. The same key with another route or body is
+    refused. Only a keyed hash of the body is stored, so nothing of it can be guessed.
+    """
     if key is None:
         return None
-    fingerprint = await asker.parts.access.keyed(
-        f"{route}\n{encoded(body).decode()}"
-    )  # of which nothing can be guessed
-    memory = asker.memory
+    fingerprint = await caller.parts.access.keyed_hash(f"{route}\n{encode_json(body).decode()}")
+    memory = caller.memory
     await memory.open()
-    first = await memory.store.serving.first_use(memory.principal, key, fingerprint, now=memory.clock.now())
-    if first != fingerprint:
-        raise Conflict("idempotency_key_reused", "This Idempotency-Key was used for another request.")
+    if await SharedServerState(memory).first_fingerprint(key, fingerprint) != fingerprint:
+        raise Conflict("idempotency_key_reused", "This Idempotency-Key was used for another request; choose a new one.")
     return "i-" + hashlib.sha256(f"{memory.principal.person}\n{key}\n".encode() + fingerprint).hexdigest()[:40]

@@ -1,4 +1,4 @@
-"""Chat over server-sent events, and the same for clients of the OpenAI API."""
+"""Routes for chats: with server-sent events, and for clients of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -8,64 +8,81 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
-from recollect.chat.chats import Ask
+from recollect.chat.run import ChatRequest
 from recollect.server import openai, schemas, sse
-from recollect.server.problems import documented
-from recollect.server.request import Conversation, IdempotencyKey, Reader, Writer, answer, first_use
+from recollect.server.problems import problem_responses
+from recollect.server.request import (
+    ConversationName,
+    IdempotencyKey,
+    Reader,
+    Writer,
+    claim_idempotency_key,
+    json_response,
+)
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
-compatible = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+openai_router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
-_STREAM: dict[int | str, dict[str, Any]] = {
+_STREAM_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events: `sources`, `delta` …, perhaps `error`, `done`.",
+        "description": "Server-sent events: one `sources`, any number of `delta`, at most one `error`, one `done`.",
         "content": {"text/event-stream": {}},
     }
 }
 
 
-@router.post("/{conversation}/chat", response_class=Response, responses=_STREAM | documented(404, 409, 413, 429))
+@router.post(
+    "/{conversation}/chat",
+    response_class=Response,
+    responses=_STREAM_RESPONSE | problem_responses(404, 409, 413, 429),
+)
 async def chat(
-    asker: Writer,
-    conversation: Conversation,
+    caller: Writer,
+    conversation: ConversationName,
     body: schemas.ChatIn | schemas.RetryIn,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Store what is said, answer with memory, store the answer. It goes on when the caller has gone."""
-    sse.check_room(asker)
-    key = idempotency_key if getattr(body, "memory", "on") == "on" else None  # what is not stored leaves no trace
-    prefix = await first_use(asker, key, route=f"chat {conversation}", body=body.model_dump())
-    sse.check_room(asker)  # again: nothing is waited for between this and the beginning of the answer
-    ask = Ask(conversation, id=prefix, **body.model_dump())
-    return sse.of_run(await asker.parts.chats.start(asker.memory, ask))
+    """Store the message, answer it with memory, and store the answer, also if the caller disconnects meanwhile."""
+    sse.check_stream_limit(caller)
+    # A chat that stores nothing must not store its idempotency key either.
+    key = idempotency_key if getattr(body, "memory", "on") == "on" else None
+    id_prefix = await claim_idempotency_key(caller, key, route=f"chat {conversation}", body=body.model_dump())
+    sse.check_stream_limit(caller)  # again, because others may have started while the key was claimed
+    request = ChatRequest(conversation, id=id_prefix, **body.model_dump())
+    return sse.stream_response(await caller.parts.chats.start(caller.memory, request))
 
 
-@router.post("/{conversation}/chat/stop", response_model=schemas.Stopped)
-async def stop_chat(asker: Writer, conversation: Conversation) -> Response:
-    """Stop the answer that is being written. What there is of it is stored."""
-    return answer({"stopped": await asker.parts.chats.stop(asker.memory, conversation)})
+@router.post("/{conversation}/chat/stop", response_model=schemas.StoppedOut)
+async def stop_chat(caller: Writer, conversation: ConversationName) -> Response:
+    """Stop the answers that are being written in this conversation. What is written so far is stored."""
+    return json_response({"stopped": await caller.parts.chats.stop(caller.memory, conversation)})
 
 
-@compatible.get("/models", response_model=schemas.Models)
-async def models(asker: Reader) -> Response:
-    """The built-in assistant, and what the configured model's address offers."""
-    return answer({"object": "list", "data": await asker.parts.completions.models()})
+@openai_router.get("/models", response_model=schemas.ModelsOut)
+async def models(caller: Reader) -> Response:
+    """List the models that can be named: the built-in assistant `recollect`, then those of the configured address."""
+    return json_response({"object": "list", "data": await caller.parts.completions.models()})
 
 
-@compatible.post(
+@openai_router.post(
     "/chat/completions",
     response_class=Response,
-    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": openai.REQUEST}}}},
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/json": {"schema": openai.REQUEST_SCHEMA}}}
+    },
     responses=openai.RESPONSES,
 )
 async def complete(
     request: Request,
-    asker: Writer,
+    caller: Writer,
     conversation: Annotated[
         str | None, Header(alias="X-Recollect-Conversation", pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")
     ] = None,
     mode: Annotated[Literal["on", "read", "off"], Header(alias="X-Recollect-Mode")] = "on",
 ) -> Response:
-    """As OpenAI's, with memory. The conversation is named by the header, by `metadata.conversation` or by `user`."""
-    named = None if conversation is None else unquote(conversation)
-    return await openai.complete(asker, await request.body(), conversation=named, mode=mode)
+    """Answer as OpenAI's API does, with memory added to the prompt.
+
+    The conversation is named by the header, else by `metadata.conversation`, else by `user`.
+    """
+    name = None if conversation is None else unquote(conversation)
+    return await openai.complete(caller, await request.body(), conversation=name, mode=mode)

@@ -1,4 +1,4 @@
-"""What a person chose to tell about themselves, whether it may be used, and who did what."""
+"""Routes for the person's profile, the consent to use it, and the audit log."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from fastapi.responses import Response
 from recollect.core import models
 from recollect.core.profile import Profile
 from recollect.server import schemas
-from recollect.server.request import Reader, Writer, answer
+from recollect.server.request import Reader, Writer, json_response
 
 router = APIRouter(prefix="/api/v1/memory", tags=["profile"])
 
 
 @router.get("/profile", response_model=Profile)
-async def get_profile(asker: Reader) -> Response:
-    """It is shown only while there is consent."""
-    return answer(await asker.memory.profile())
+async def get_profile(caller: Reader) -> Response:
+    """Return the person's profile. Its contents are shown only while there is consent."""
+    return json_response(await caller.memory.profile())
 
 
 @router.put("/profile", response_model=Profile)
-async def set_profile(asker: Writer, body: schemas.ProfileIn) -> Response:
-    """Fields that are not named stay; null or an empty text empties one."""
-    return answer(await asker.memory.set_profile(body.model_dump(exclude_unset=True)))
+async def set_profile(caller: Writer, body: schemas.ProfileIn) -> Response:
+    """Change the profile. Fields that are not sent stay as they are; null or an empty text clears a field."""
+    return json_response(await caller.memory.set_profile(body.model_dump(exclude_unset=True)))
 
 
-@router.get("/consent", response_model=schemas.Consent)
-async def get_consent(asker: Reader) -> Response:
-    """Whether the profile may be used."""
-    return answer({"consent": await asker.memory.consent()})
+@router.get("/consent", response_model=schemas.ConsentOut)
+async def get_consent(caller: Reader) -> Response:
+    """Return whether the profile may be used."""
+    return json_response({"consent": await caller.memory.consent()})
 
 
-@router.put("/consent", response_model=schemas.Consent)
-async def set_consent(asker: Writer, body: schemas.Consent) -> Response:
-    """Grant it, or take it back, which erases the profile."""
-    return answer({"consent": await asker.memory.set_consent(body.consent)})
+@router.put("/consent", response_model=schemas.ConsentOut)
+async def set_consent(caller: Writer, body: schemas.ConsentIn) -> Response:
+    """Grant or withdraw consent to use the profile. Withdrawing erases the profile."""
+    return json_response({"consent": await caller.memory.set_consent(body.consent)})
 
 
 @router.delete("/consent", response_model=models.Receipt)
-async def revoke_consent(asker: Writer) -> Response:
-    """Switch it off at once, then erase the profile down to the bytes."""
-    return answer(await asker.memory.revoke_consent())
+async def revoke_consent(caller: Writer) -> Response:
+    """Withdraw consent at once, then erase the profile down to the bytes. The receipt counts what was erased."""
+    return json_response(await caller.memory.revoke_consent())
 
 
-@router.get("/audit", response_model=schemas.Audit)
+@router.get("/audit", response_model=schemas.AuditOut)
 async def list_audit(
-    asker: Reader,
+    caller: Reader,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
 ) -> Response:
-    """Who did what with this memory, newest first: names and counts, no content."""
-    found = await asker.memory.audit(limit=limit, before=before)
-    return answer({"entries": found, "next": found[-1].id if len(found) == limit else None})
+    """List actions on this person's memory, newest first: who, what, when and counts, no content."""
+    entries = await caller.memory.audit(limit=limit, before=before)
+    return json_response({"entries": entries, "next": entries[-1].id if len(entries) == limit else None})

@@ -1,4 +1,4 @@
-"""What a question needs: recall, the context, similar questions; and how recall fares."""
+"""Routes for recall and contexts, and for the person's memory as a whole: metrics, settings, export, erasing."""
 
 from __future__ import annotations
 
@@ -9,109 +9,125 @@ from fastapi.responses import Response
 
 from recollect.core import models
 from recollect.server import diagnostics, schemas
-from recollect.server.problems import documented
-from recollect.server.request import Conversation, Operator, Reader, Writer, answer, tagged
+from recollect.server.problems import problem_responses
+from recollect.server.request import (
+    Caller,
+    ConversationName,
+    Operator,
+    Reader,
+    Writer,
+    json_response,
+    json_response_with_etag,
+)
 
 router = APIRouter(prefix="/api/v1", tags=["recall"])
+memory_router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 
-Question = Annotated[str, Query(max_length=4096, description="any text")]
-Moment = Annotated[schemas.Moment | None, Query()]
-Within = Annotated[schemas.Name | None, Query(description="a conversation")]
+QuestionParam = Annotated[str, Query(max_length=4096, description="the question, as any text")]
+MomentParam = Annotated[schemas.Moment | None, Query()]
+ConversationParam = Annotated[schemas.Name | None, Query(description="search only this conversation")]
 
 
-@router.get("/recall", response_model=schemas.Recalled, responses=documented(409))
+@router.get("/recall", response_model=schemas.RecallOut, responses=problem_responses(409))
 async def recall(
-    asker: Reader,
-    q: Question,
-    conversation: Within = None,
+    caller: Reader,
+    q: QuestionParam,
+    conversation: ConversationParam = None,
     limit: Annotated[int, Query(ge=0, le=200)] = 10,
     budget: Annotated[int | None, Query(ge=0, le=1_000_000)] = None,
-    since: Moment = None,
-    until: Moment = None,
+    since: MomentParam = None,
+    until: MomentParam = None,
 ) -> Response:
-    """What was said that bears on a question, best first, with reasons."""
-    found = await asker.memory.recall(
+    """Return the messages that help to answer a question, the best first, with the parts of their scores."""
+    recalled = await caller.memory.recall(
         q, conversation=conversation, limit=limit, budget=budget, since=since, until=until
     )
-    return answer(found)
+    return json_response(recalled)
 
 
-@router.post("/conversations/{conversation}/context", response_model=models.Context, responses=documented(409))
-async def context(asker: Reader, conversation: Conversation, body: schemas.ContextIn) -> Response:
-    """The smallest prompt that still holds what matters, within a hard budget, and the reasons."""
-    given = body.model_dump()
-    return answer(await asker.memory.context(conversation, given.pop("query"), **given))
+@router.post("/conversations/{conversation}/context", response_model=models.Context, responses=problem_responses(409))
+async def context(caller: Reader, conversation: ConversationName, body: schemas.ContextIn) -> Response:
+    """Build the smallest prompt that still holds what matters for a question.
+
+    It never has more tokens than the budget. `explain` says what is in it, what was left out, and why.
+    """
+    options = body.model_dump()
+    return json_response(await caller.memory.context(conversation, options.pop("query"), **options))
 
 
-@router.get("/conversations/{conversation}/similar", response_model=schemas.SimilarQuestions)
+@router.get("/conversations/{conversation}/similar", response_model=schemas.SimilarOut)
 async def similar(
-    asker: Reader, conversation: Conversation, q: Question, limit: Annotated[int, Query(ge=0, le=50)] = 3
+    caller: Reader,
+    conversation: ConversationName,
+    q: QuestionParam,
+    limit: Annotated[int, Query(ge=0, le=50)] = 3,
 ) -> Response:
-    """Earlier questions like this one, in other conversations, with their age."""
-    return answer({"similar": await asker.memory.similar(conversation, q, limit=limit)})
+    """Return earlier, similar questions from the person's other conversations, with their age."""
+    return json_response({"similar": await caller.memory.similar(conversation, q, limit=limit)})
 
 
-memory = APIRouter(prefix="/api/v1/memory", tags=["memory"])
+@memory_router.get("/metrics", response_model=dict[str, Any])
+async def metrics(caller: Reader, since: MomentParam = None) -> Response:
+    """Return figures on recall, of the last 30 days by default: p50/p95/p99 by stage, hit rate, budget use."""
+    return json_response(await caller.memory.metrics(since=since))
 
 
-@memory.get("/metrics", response_model=dict[str, Any])
-async def metrics(asker: Reader, since: Moment = None) -> Response:
-    """How recall fared in the last 30 days: p50/p95/p99 by stage, hit rate, budget use."""
-    return answer(await asker.memory.metrics(since=since))
-
-
-@memory.get("/debug/retrieval", response_model=dict[str, Any])
+@memory_router.get("/debug/retrieval", response_model=dict[str, Any])
 async def debug_retrieval(
-    asker: Reader,
-    q: Question,
+    caller: Reader,
+    q: QuestionParam,
     conversation_id: Annotated[schemas.Name | None, Query(alias="conversationId")] = None,
     limit: Annotated[int, Query(ge=0, le=50)] = 10,
 ) -> Response:
-    """Document E's view of one retrieval: results with their sources, times by stage, flags."""
-    found = await asker.memory.recall(q, conversation=conversation_id, limit=limit)
-    return answer(diagnostics.retrieval(q, found))
+    """Recall, and show how: results with their sources, times by stage, flags."""
+    recalled = await caller.memory.recall(q, conversation=conversation_id, limit=limit)
+    return json_response(diagnostics.retrieval_to_json(q, recalled))
 
 
-@memory.get("/debug/stats", response_model=dict[str, Any])
-async def debug_stats(asker: Reader) -> Response:
-    """Document E's counts and sizes of what the person has."""
-    consent = await asker.memory.consent()
-    return answer(diagnostics.stats(await asker.memory.stats(), consent=consent))
+@memory_router.get("/debug/stats", response_model=dict[str, Any])
+async def debug_stats(caller: Reader) -> Response:
+    """Return counts and sizes of everything that the person has stored."""
+    consent = await caller.memory.consent()
+    return json_response(diagnostics.stats_to_json(await caller.memory.stats(), consent=consent))
 
 
-@memory.get("/settings", response_model=schemas.SettingsOut)
-async def get_settings(asker: Reader) -> Response:
-    """The settings in force and where each comes from. Addresses and keys of providers are not shown."""
-    settings, origins = await asker.memory.settings(), await asker.memory.setting_origins()
-    return tagged(asker, diagnostics.settings(settings, origins))
+@memory_router.get("/settings", response_model=schemas.SettingsOut)
+async def get_settings(caller: Reader) -> Response:
+    """Return the settings in force and where each comes from. Addresses and keys of providers are not shown."""
+    return json_response_with_etag(caller, await _read_settings(caller))
 
 
-@memory.patch("/settings", response_model=schemas.SettingsOut, responses=documented(403))
-async def change_settings(asker: Writer, body: schemas.SettingsChange) -> Response:
-    """Change them now, without a restart: one's own, or everybody's."""
+@memory_router.patch("/settings", response_model=schemas.SettingsOut, responses=problem_responses(403))
+async def change_settings(caller: Writer, body: schemas.SettingsChangeIn) -> Response:
+    """Change settings without a restart: the caller's own, or those of everybody, for which a key needs `admin`."""
     changes = body.changes.model_dump(exclude_unset=True)
-    diagnostics.check_changes(changes, is_operator="admin" in asker.grant.scopes, everybody=body.everybody)
-    changed = asker.operator if body.everybody else asker.memory
-    await changed.change_settings(**changes)
-    settings, origins = await asker.memory.settings(), await asker.memory.setting_origins()
-    return answer(diagnostics.settings(settings, origins))
+    diagnostics.check_changes(changes, is_operator="admin" in caller.grant.scopes, everybody=body.everybody)
+    target = caller.operator_memory if body.everybody else caller.memory
+    await target.change_settings(**changes)
+    return json_response(await _read_settings(caller))
 
 
-@memory.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
-async def export(asker: Reader) -> Response:
-    """Everything the person has, as NDJSON that `recollect import` reads."""
-    return await diagnostics.export(asker.memory)
+async def _read_settings(caller: Caller) -> models.JsonObject:
+    settings, origins = await caller.memory.settings(), await caller.memory.setting_origins()
+    return diagnostics.settings_to_json(settings, origins)
 
 
-@memory.delete("", response_model=models.Receipt)
+@memory_router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+async def export(caller: Reader) -> Response:
+    """Export everything that the person has as NDJSON, which `recollect import` reads."""
+    return await diagnostics.export_response(caller.memory)
+
+
+@memory_router.delete("", response_model=models.Receipt)
 async def erase_everything(
-    asker: Writer, confirm: Annotated[Literal["everything"], Query(description="to be sure")]
+    caller: Writer,
+    confirm: Annotated[Literal["everything"], Query(description="protects against calls by mistake")],
 ) -> Response:
-    """Erase everything the person has, down to the bytes."""
-    return answer(await asker.memory.erase(person=asker.memory.principal.person))
+    """Erase everything that the person has, down to the bytes. The receipt counts what was erased."""
+    return json_response(await caller.memory.erase(person=caller.memory.principal.person))
 
 
-@memory.get("/check", response_model=dict[str, Any])
-async def check(asker: Operator) -> Response:
-    """What `recollect doctor` finds."""
-    return answer({"findings": await asker.memory.check()})
+@memory_router.get("/check", response_model=dict[str, Any])
+async def check(caller: Operator) -> Response:
+    """Check the database and the settings, and return the same findings as `recollect doctor`."""
+    return json_response({"findings": await caller.memory.check()})

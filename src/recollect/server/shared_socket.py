@@ -1,7 +1,8 @@
-"""The door that several processes share: each takes one connection at a time and steps back, so that others come too.
+"""Spreads connections evenly over the processes that share one listening socket.
 
-Left to themselves, the first process that wakes takes everybody who waits, and keeps them as long as they stay
-connected: one core is busy and the others look on.
+Without this, the process that wakes first accepts all waiting connections and keeps them while they are open: one core
+works and the others idle. So each process accepts one connection at a time, or up to 8 under load, then stops accepting
+for a moment.
 """
 
 from __future__ import annotations
@@ -16,77 +17,82 @@ import uvloop
 
 log = logging.getLogger(__name__)
 
-STEP: Final = 0.002  # seconds for which who took a connection leaves the door to others
-PATIENCE: Final = 4  # turns in a row that found somebody; who comes in such a crowd is let in by more at once
-CROWD: Final = 8  # connections in one turn at most
-EXHAUSTED: Final = 1.0  # seconds to wait when there are too many open files
+PAUSE_SECONDS: Final = 0.002  # after each turn; the process accepts no connections meanwhile
+TURNS_PER_EXTRA_CONNECTION: Final = 4  # after so many turns in a row that hit their limit, it grows by one
+MAX_CONNECTIONS_PER_TURN: Final = 8
+ERROR_PAUSE_SECONDS: Final = 1.0  # after an error, mostly because no file descriptors are left
 
-Protocols = Callable[[], asyncio.BaseProtocol]
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
-class Door:
-    """Lets in who waits at a listening socket. A server as event loops make them, as far as uvicorn uses one."""
+class SharedListener:
+    """Accepts connections from a shared socket. Has the methods of an asyncio server that uvicorn calls."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, listening: socket.socket, protocols: Protocols) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, listening: socket.socket, protocols: ProtocolFactory) -> None:
         self._loop, self._listening, self._protocols = loop, listening, protocols
-        self._turns = 0  # in a row that found somebody
+        self._full_turns = 0  # turns in a row that hit their limit
         self._is_open = True
-        self._entering: set[asyncio.Task[Any]] = set()
+        self._connecting: set[asyncio.Task[Any]] = set()
         self._listening.setblocking(False)
-        self._watch()
+        self._resume_accepting()
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
+        """Return the listening socket, or nothing when closed."""
         return (self._listening,) if self._is_open else ()
 
     def close(self) -> None:
+        """Stop accepting connections. Open ones stay open."""
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._listening)
 
     async def wait_closed(self) -> None:
-        await asyncio.gather(*self._entering, return_exceptions=True)
+        """Wait until accepted connections are handed to their protocol."""
+        await asyncio.gather(*self._connecting, return_exceptions=True)
 
-    def _watch(self) -> None:
+    def _resume_accepting(self) -> None:
         if self._is_open:
             self._loop.add_reader(self._listening, self._take_turn)
 
     def _take_turn(self) -> None:
-        most = min(CROWD, 1 + self._turns // PATIENCE)
-        came, wait = 0, STEP
+        """Accept a connection, or several if many are waiting, then pause so that other processes have their turn."""
+        limit = min(MAX_CONNECTIONS_PER_TURN, 1 + self._full_turns // TURNS_PER_EXTRA_CONNECTION)
+        accepted, pause = 0, PAUSE_SECONDS
         try:
-            while came < most:
+            while accepted < limit:
                 connection, _ = self._listening.accept()
                 connection.setblocking(False)
-                came += 1
-                self._let_in(connection)
+                accepted += 1
+                self._connect(connection)
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            pass  # another process was quicker, or whoever waited has gone
-        except OSError as error:  # no files left, mostly
-            log.error("no connection can be taken: %s", error.strerror)
-            wait = EXHAUSTED
-        self._turns = self._turns + 1 if came == most else 0
-        if came or wait > STEP:
+            pass  # another process was quicker, or the client has gone
+        except OSError as error:  # mostly: no file descriptors left
+            log.error("cannot accept connections (%s); retrying in %g s", error.strerror, ERROR_PAUSE_SECONDS)
+            pause = ERROR_PAUSE_SECONDS
+        self._full_turns = self._full_turns + 1 if accepted == limit else 0
+        if accepted or pause > PAUSE_SECONDS:
             self._loop.remove_reader(self._listening)
-            self._loop.call_later(wait, self._watch)
+            self._loop.call_later(pause, self._resume_accepting)
 
-    def _let_in(self, connection: socket.socket) -> None:
+    def _connect(self, connection: socket.socket) -> None:
         task = self._loop.create_task(self._loop.connect_accepted_socket(self._protocols, connection))
-        self._entering.add(task)
-        task.add_done_callback(self._has_entered)
+        self._connecting.add(task)
+        task.add_done_callback(self._on_connected)
 
-    def _has_entered(self, task: asyncio.Task[Any]) -> None:
-        self._entering.discard(task)
+    def _on_connected(self, task: asyncio.Task[Any]) -> None:
+        self._connecting.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.warning("a connection was lost as it came: %s", type(task.exception()).__name__)
+            log.warning("setting up a connection failed: %s", type(task.exception()).__name__)
 
 
-class SharingLoop(uvloop.Loop):
-    """An event loop whose servers share their socket with those of other processes."""
+class SharedSocketLoop(uvloop.Loop):
+    """An event loop whose servers share their listening socket with other processes."""
 
     async def create_server(self, protocol_factory: Any, *args: Any, **options: Any) -> Any:
+        """Return a `SharedListener` for a plain socket; anything else is served as usual."""
         listening = options.get("sock")
         if listening is None or options.get("ssl") is not None:
             return await super().create_server(protocol_factory, *args, **options)
         listening.listen(options.get("backlog", 100))
-        return Door(self, listening, protocol_factory)
+        return SharedListener(self, listening, protocol_factory)

@@ -1,4 +1,4 @@
-"""SIGTERM while answers are being written: they come to an end at once, so that their listeners hear it."""
+"""Ends running answers at SIGTERM and SIGINT, so that their listeners get the last event before connections close."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from typing import Final
 
 from recollect.chat.chats import Chats
 
-PATIENCE: Final = 1.5  # seconds that an answer has to end by itself
+ANSWER_GRACE_SECONDS: Final = 1.5  # for an answer to end by itself
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def hurried_by_signals(chats: Chats) -> Iterator[None]:
-    """Whoever handles the signals goes on doing so. In a thread there are none to handle."""
+def end_answers_on_signal(chats: Chats) -> Iterator[None]:
+    """Close `chats` when a signal comes, then call the handler that was there before.
+
+    Outside the main thread this does nothing: Python handles signals only there.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    earlier_handlers = {number: signal.getsignal(number) for number in _SIGNALS}
 
-    def hurry() -> None:
-        tasks.add(loop.create_task(chats.close(PATIENCE)))
+    def close_chats() -> None:
+        tasks.add(loop.create_task(chats.close(ANSWER_GRACE_SECONDS)))
 
     def handle(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(hurry)
-        handler = before[signal.Signals(number)]
+        loop.call_soon_threadsafe(close_chats)
+        handler = earlier_handlers[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)
 
@@ -39,6 +42,6 @@ def hurried_by_signals(chats: Chats) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             if signal.getsignal(number) is handle:
                 signal.signal(number, handler)

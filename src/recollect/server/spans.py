@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry, where it is installed and its usual variables say where they go. Never content or keys."""
+"""Sends OpenTelemetry spans of requests and answers, if it is installed and configured. Never content or keys."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from recollect.core.models import JsonObject
 
-WANTED: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-NAME: Final = "recollect"
+ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+SERVICE_NAME: Final = "recollect"
 
 
 def set_up() -> bool:
-    """Send spans where the operator says. Without a word of his nothing is sent anywhere."""
-    if not any(os.environ.get(name) for name in WANTED):
+    """Send spans to the endpoint that the environment names. Return whether there is one; else nothing is sent."""
+    if not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
         return False
     try:
         from opentelemetry import trace
@@ -26,7 +26,7 @@ def set_up() -> bool:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         return False
-    provider = TracerProvider(resource=Resource.create({"service.name": NAME}))
+    provider = TracerProvider(resource=Resource.create({"service.name": SERVICE_NAME}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     return True
@@ -34,29 +34,30 @@ def set_up() -> bool:
 
 @contextmanager
 def request_span(method: str) -> Iterator[Any]:
-    """Around a request; None where nobody listens."""
+    """Open a span around a request. Yields None if OpenTelemetry is not installed."""
     try:
         from opentelemetry import trace
     except ImportError:
         yield None
         return
-    with trace.get_tracer(NAME).start_as_current_span(
+    with trace.get_tracer(SERVICE_NAME).start_as_current_span(
         method,
         kind=trace.SpanKind.SERVER,
-        record_exception=False,  # what an error says may be somebody's words
+        record_exception=False,  # the text of an error may quote a message
         set_status_on_exception=False,
     ) as span:
         yield span
 
 
-def note_request(span: Any, method: str, route: str, status: int) -> None:
+def record_request(span: Any, method: str, route: str, status: int) -> None:
+    """Name the span after the route, and set the attributes of an HTTP request."""
     if span is not None and span.is_recording():
         span.update_name(f"{method} {route}")
         span.set_attributes({"http.request.method": method, "http.route": route, "http.response.status_code": status})
 
 
-def note_answer(done: JsonObject) -> None:
-    """An answer that has ended, in the words of the conventions for generative models."""
+def record_answer(done: JsonObject) -> None:
+    """Send the span of an answer that has just ended, with OpenTelemetry's names for generative models."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -71,6 +72,7 @@ def note_answer(done: JsonObject) -> None:
     }
     if done["error"]:
         attributes["error.type"] = done["error"]
-    began = ended - int(done["ms"]["total"] * 1_000_000)
-    span = trace.get_tracer(NAME).start_span(f"chat {done['model']}", start_time=began, attributes=attributes)
+    started = ended - int(done["ms"]["total"] * 1_000_000)
+    tracer = trace.get_tracer(SERVICE_NAME)
+    span = tracer.start_span(f"chat {done['model']}", start_time=started, attributes=attributes)
     span.end(end_time=ended)

@@ -1,4 +1,4 @@
-"""Server-sent events. A comment now and then keeps an idle connection alive."""
+"""Sends the events of a chat as server-sent events, and limits how many answers one person has at once."""
 
 from __future__ import annotations
 
@@ -8,42 +8,44 @@ from typing import Final
 
 from starlette.responses import StreamingResponse
 
-from recollect.chat.chats import Event, Run
-from recollect.server.guard import Refused
-from recollect.server.request import Asker, encoded
+from recollect.chat.run import ChatEvent, ChatRun
+from recollect.server.guard import Refusal
+from recollect.server.request import Caller, encode_json
 
-ALIVE: Final = 15.0  # seconds of silence after which a comment is sent
+KEEP_ALIVE_SECONDS: Final = 15.0  # after so long without an event, a comment keeps the connection open
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def check_room(asker: Asker) -> None:
-    """One person cannot take all the streams there are."""
-    most = asker.request.app.state.rules_streams
-    person = asker.memory.principal.person
-    if asker.parts.chats.running(person) + asker.parts.completions.running(person) >= most:
-        raise Refused(429, "too_many_streams", f"{most} answers are being written already.", {"Retry-After": "5"})
+def check_stream_limit(caller: Caller) -> None:
+    """Refuse the request if the person has as many running answers as the operator allows."""
+    limit = caller.request.app.state.max_streams
+    person = caller.memory.principal.person
+    if caller.parts.chats.count_running(person) + caller.parts.completions.count_running(person) >= limit:
+        detail = f"{limit} answers are being written already; wait until one ends."
+        raise Refusal(429, "too_many_streams", detail, {"Retry-After": "5"})
 
 
-def of_run(run: Run) -> StreamingResponse:
-    return StreamingResponse(_events(run), media_type="text/event-stream", headers=HEADERS)
+def stream_response(run: ChatRun) -> StreamingResponse:
+    """Build a response that streams the events of a run until it ends."""
+    return StreamingResponse(_encode_events(run), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _events(run: Run) -> AsyncIterator[bytes]:
+async def _encode_events(run: ChatRun) -> AsyncIterator[bytes]:
     events = run.events()
-    waiting: asyncio.Task[Event] | None = None
+    next_event: asyncio.Task[ChatEvent] | None = None
     try:
         while True:
-            waiting = waiting or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait([waiting], timeout=ALIVE)
+            next_event = next_event or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait([next_event], timeout=KEEP_ALIVE_SECONDS)
             if not done:
                 yield b": still here\n\n"
                 continue
             try:
-                event = waiting.result()
+                event = next_event.result()
             except StopAsyncIteration:
                 return
-            waiting = None
-            yield b"event: " + event.name.encode() + b"\ndata: " + encoded(event.data) + b"\n\n"
+            next_event = None
+            yield b"event: " + event.name.encode() + b"\ndata: " + encode_json(event.data) + b"\n\n"
     finally:
-        if waiting is not None:
-            waiting.cancel()
+        if next_event is not None:
+            next_event.cancel()

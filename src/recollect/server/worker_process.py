@@ -1,7 +1,7 @@
-"""Derived work beside the server: `recollect worker` in a process of its own, which gives way to those that answer.
+"""Runs `recollect worker` as a process beside the server, for derived work.
 
-Embedding, folding and summarising take the processor for as long as there is work. In the process of a server they
-would hold up every answer; beside it, at a lower priority, they take what is left.
+Embedding, compressing and folding use the processor as long as there is work. Inside a server process they would delay
+every answer. In a process of their own, at a lower priority, they use the time that is left.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from typing import Final, Self
 
 log = logging.getLogger(__name__)
 
-NICE: Final = 10
-AGAIN: Final = 2.0  # seconds before one that ended is started again,
-LONGEST: Final = 60.0  # and twice as long each time, up to this
-LOOK: Final = 0.2
-PATIENCE: Final = 3.0  # seconds to end in
+NICENESS: Final = 10  # added to the server's own; higher values give way
+RESTART_SECONDS: Final = 2.0  # before a worker that ended is started again; doubles each time
+MAX_RESTART_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.2
+EXIT_GRACE_SECONDS: Final = 3.0  # for the worker to end before it is killed
 
 
-class WorkerBeside:
-    """Started, watched, and ended with the server, however that ends: it stops when its input does."""
+class WorkerProcess:
+    """A worker that is started, watched and ended with the server.
+
+    It ends when its stdin is closed, so it also ends if the server is killed.
+    """
 
     def __init__(self, db: str, person: str, preset: str | None) -> None:
         self._command = [sys.executable, "-m", "recollect", "worker", "--until-eof", "--person", person]
         if preset is not None:
             self._command += ["--preset", preset]
-        self._environment = os.environ | {"RECOLLECT_DB": db}  # not among the arguments, which everybody can see
+        # The database may be a URL with a password. Every user of the machine can read a process's arguments.
+        self._environment = os.environ | {"RECOLLECT_DB": db}
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="recollect-worker-beside", daemon=True)
@@ -50,7 +54,7 @@ class WorkerBeside:
             with suppress(OSError):
                 process.stdin.close()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
+                process.wait(EXIT_GRACE_SECONDS)
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -61,20 +65,20 @@ class WorkerBeside:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=self._environment,
-            start_new_session=True,  # Ctrl-C is for the server, which ends it
+            start_new_session=True,  # Ctrl-C reaches the server only, which then ends the worker
         )
         if hasattr(os, "setpriority"):
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
 
     def _watch(self) -> None:
-        wait = AGAIN
+        wait = RESTART_SECONDS
         while not self._ending.is_set():
             process = self._process
             if process is not None and process.poll() is not None:
                 log.warning("the worker ended with %s; it is started again", process.returncode)
                 if self._ending.wait(wait):
                     return
-                wait = min(2 * wait, LONGEST)
+                wait = min(2 * wait, MAX_RESTART_SECONDS)
                 self._start()
-            self._ending.wait(LOOK)
+            self._ending.wait(POLL_SECONDS)

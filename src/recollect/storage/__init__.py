@@ -1,1 +1,1 @@
-"""The one store, over two small drivers. SQL stands in .sql files beside this one."""
+"""The store, on two small drivers: SQLite and PostgreSQL. All SQL is in the files of `storage/sql`."""

@@ -1,7 +1,7 @@
-"""The write path: drafts become messages with the next `seq`, and their entries, inside one transaction.
+"""The write path: drafts become messages with the next `seq`, and get their word index rows, in one transaction.
 
-Requests of many callers are stored together, with a handful of statements for all of them: the rows go to the
-database as one JSON value, because a statement per row would cost more than the commit they share.
+Requests of many callers are stored together, with a handful of statements for all of them. The rows go to the database
+as one JSON value: a statement for each row would cost more than the commit that they share.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 from recollect.core import times, word_index
-from recollect.core.drafts import to_json
-from recollect.core.models import About, Appended, Draft, Message, Principal
+from recollect.core.json_text import to_json
+from recollect.core.message import FIELDS, Appended, Draft, Message
+from recollect.core.models import About, Principal
 from recollect.storage.driver import Row, Transaction
 from recollect.storage.rows import message_row, stored_message, to_message
 from recollect.storage.texts import Texts
 
 T = TypeVar("T")
 
-STATEMENT_BYTES: Final = 4 * 1024 * 1024  # of text that one statement carries
-_APART: Final = (
-    "key", "seq", "id", "role", "at", "source", "name", "model_variant", "tool_calls", "tool_call_id", "metadata",
-    "importance", "replaced",
-)  # fmt: skip
+MAX_STATEMENT_BYTES: Final = 4 * 1024 * 1024  # text that one statement carries
+_COLUMNS: Final = ("key", *(field.name for field in FIELDS if field.column is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Drafts (each with its entry) for one conversation, and how to describe it if it must be created."""
+    """Drafts for one conversation, and how to describe it if it must be created.
+
+    `prepared` has each draft with its words, encoded for the word index.
+    """
 
     principal: Principal
     conversation: str
@@ -38,7 +39,7 @@ class Request:
     prepared: Sequence[tuple[Draft, bytes]]
 
     def lock(self, tx: Transaction) -> Row:
-        """Find the conversation or create it; others cannot append to it until the transaction ends."""
+        """Find the conversation or create it. Others cannot append to it until the transaction ends."""
         while True:
             row = tx.one("lock_conversation", person=self.principal.person, conversation=self.conversation)
             if row is not None:
@@ -56,94 +57,99 @@ class Request:
 
 
 def append(tx: Transaction, requests: Sequence[Request], texts: Texts) -> list[list[Appended]]:
-    """Store the drafts whose ids are not known yet; return for each request all of its messages as stored."""
-    pages: dict[tuple[str, str], _Page] = {}
+    """Store the drafts whose ids are new. Return for each request all of its messages as stored."""
+    appends: dict[tuple[str, str], _ConversationAppend] = {}
     # Two groups that lock the same conversations take them in the same order, so that neither waits for the other.
-    for request in sorted(requests, key=lambda one: (one.principal.person, one.conversation)):
+    for request in sorted(requests, key=lambda request: (request.principal.person, request.conversation)):
         name = (request.principal.person, request.conversation)
-        if name not in pages:
-            pages[name] = _Page(request, request.lock(tx), texts)
-    results = [pages[one.principal.person, one.conversation].add(tx, one) for one in requests]
-    new = [one for page in pages.values() for one in page.new]
-    save_messages(tx, [row for row, _ in new])
-    save_entries(tx, new)
-    for page in pages.values():
-        page.close(tx)
+        if name not in appends:
+            appends[name] = _ConversationAppend(request, request.lock(tx), texts)
+    results = [appends[request.principal.person, request.conversation].add(tx, request) for request in requests]
+    new_rows = [pair for conversation in appends.values() for pair in conversation.new_rows]
+    save_messages(tx, [row for row, _ in new_rows])
+    save_word_rows(tx, new_rows)
+    for conversation in appends.values():
+        conversation.finish(tx)
     return results
 
 
-class _Page:
-    """What is being appended to one conversation."""
+class _ConversationAppend:
+    """Collects the new messages of one conversation and gives them their `seq`."""
 
     def __init__(self, request: Request, row: Row, texts: Texts) -> None:
         self._texts = texts
         self._key, self._zone, self._seq = row["key"], row["zone"], row["last_seq"]
         self._name = request.conversation
-        self._fresh: dict[str, Message] = {}
-        self.new: list[tuple[Row, bytes]] = []
+        self._new_messages: dict[str, Message] = {}  # by id
+        self.new_rows: list[tuple[Row, bytes]] = []  # each with its words
 
     def add(self, tx: Transaction, request: Request) -> list[Appended]:
-        known = self._known(tx, [draft for draft, _ in request.prepared])
+        stored = self._stored_messages(tx, [draft for draft, _ in request.prepared])
         result = []
-        for draft, entry in request.prepared:
-            there = known.get(draft.id) or self._fresh.get(draft.id)
-            if there is not None:
-                result.append(Appended(there, created=False))
+        for draft, words in request.prepared:
+            existing = stored.get(draft.id) or self._new_messages.get(draft.id)
+            if existing is not None:
+                result.append(Appended(existing, created=False))
                 continue
             self._seq += 1
-            at = times.in_zone(draft.at, self._zone)
-            message = self._fresh[draft.id] = stored_message(draft, self._name, self._seq, at)
-            self.new.append((message_row(message, self._key), entry))
+            at = times.to_utc(draft.at, self._zone)
+            message = self._new_messages[draft.id] = stored_message(draft, self._name, self._seq, at)
+            self.new_rows.append((message_row(message, self._key), words))
             result.append(Appended(message, created=True))
         return result
 
-    def _known(self, tx: Transaction, drafts: Sequence[Draft]) -> dict[str, Message]:
+    def _stored_messages(self, tx: Transaction, drafts: Sequence[Draft]) -> dict[str, Message]:
         ids = [draft.id for draft in drafts if not draft.id_is_new]
         if not ids:
             return {}
         rows = self._texts.fill(tx, tx.all("known_messages", key=self._key, ids=to_json(ids)))
         return {row["id"]: to_message(row, self._name) for row in rows}
 
-    def close(self, tx: Transaction) -> None:
-        if self.new:
-            moments = [row["at"] for row, _ in self.new]
+    def finish(self, tx: Transaction) -> None:
+        """Bring the counts of the conversation up to date."""
+        if self.new_rows:
+            moments = [row["at"] for row, _ in self.new_rows]
             tx.run(
                 "advance_conversation",
                 key=self._key,
                 last_seq=self._seq,
-                added=len(self.new),
+                added=len(self.new_rows),
                 first_at=min(moments),
                 last_at=max(moments),
             )
 
 
 def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:
-    for part in _portions(rows, [len(row["content"]) for row in rows]):
-        tx.run("insert_messages", rows=to_json([{name: row[name] for name in _APART} for row in part]))
-        texts = [(row["key"], row["seq"], row["content"]) for row in part if not row.get("damaged")]
+    """Store messages and their texts. A damaged message gets no text, so that it stays damaged."""
+    for portion in _portions(rows, [len(row["content"]) for row in rows]):
+        tx.run("insert_messages", rows=to_json([{name: row[name] for name in _COLUMNS} for row in portion]))
+        texts = [(row["key"], row["seq"], row["content"]) for row in portion if not row.get("damaged")]
         tx.run("insert_texts", rows=to_json(texts))
 
 
-def save_entries(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:
-    """What recall reads of each message. The entries travel as one run of bytes, and where each of them lies in it."""
-    for part in _portions(pairs, [len(entry) for _, entry in pairs]):
-        starts = accumulate((len(entry) for _, entry in part), initial=0)
-        places = [
-            (row["key"], row["seq"], row["at"], word_index.ROLE_NUMBERS[row["role"]], start, len(entry))
-            for (row, entry), start in zip(part, starts, strict=False)  # the last one is the end
+def save_word_rows(tx: Transaction, pairs: Sequence[tuple[Row, bytes]]) -> None:
+    """Store the word index rows of messages. Each pair is a message and its encoded words.
+
+    The words of all messages go to the database as one run of bytes, with the start and length of each.
+    """
+    for portion in _portions(pairs, [len(words) for _, words in pairs]):
+        starts = accumulate((len(words) for _, words in portion), initial=0)
+        rows = [
+            (row["key"], row["seq"], row["at"], word_index.ROLE_NUMBERS[row["role"]], start, len(words))
+            for (row, words), start in zip(portion, starts, strict=False)  # the last start is the end of all
         ]
-        tx.run("insert_entries", rows=to_json(places), words=b"".join(entry for _, entry in part))
+        tx.run("insert_entries", rows=to_json(rows), words=b"".join(words for _, words in portion))
 
 
 def _portions(items: Sequence[T], sizes: Sequence[int]) -> Iterator[Sequence[T]]:
-    """In order, so many at a time that each portion fits into a statement."""
-    if sum(sizes) <= STATEMENT_BYTES:
+    """Yield the items in order, in portions that fit into one statement."""
+    if sum(sizes) <= MAX_STATEMENT_BYTES:
         yield from [items] if items else []
         return
-    begin = size = 0
-    for place, more in enumerate(sizes):
-        if place > begin and size + more > STATEMENT_BYTES:
-            yield items[begin:place]
-            begin, size = place, 0
-        size += more
+    begin = total = 0
+    for index, size in enumerate(sizes):
+        if index > begin and total + size > MAX_STATEMENT_BYTES:
+            yield items[begin:index]
+            begin, total = index, 0
+        total += size
     yield items[begin:]

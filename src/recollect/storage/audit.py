@@ -1,6 +1,6 @@
-"""The log of who did what, in the store: ids, names of fields and counts, never content.
+"""Stores the audit log: actors, actions, ids, names of fields and counts, never content.
 
-The name of a conversation is not kept here: rows point to the conversation, and to nothing when it is erased.
+The name of a conversation is not kept here. A row points to the conversation, and to nothing when that is erased.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Final
 
 from recollect.core import times
-from recollect.core.drafts import to_json
+from recollect.core.json_text import to_json
 from recollect.core.models import AuditEntry, JsonObject, Principal
-from recollect.storage.driver import Row, Run, Transaction
+from recollect.storage.driver import Row, RunInTransaction, Transaction
 
-LIBRARY: Final = "library"  # who acts, if nobody says more
-NEWEST: Final = 2**62
+LIBRARY: Final = "library"  # the actor, if the caller names none
+NEWEST_ENTRY: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Act:
     conversation: str | None = None
 
     def row(self) -> Row:
+        """Return the act as parameters of a query."""
         return {
             "at": times.to_micros(self.at), "person": self.principal.person, "actor": self.actor,
             "action": self.action, "details": to_json(self.details), "conversation": self.conversation,
@@ -39,28 +40,33 @@ class Act:
 
 
 def write_audit(tx: Transaction, act: Act) -> None:
-    """In the transaction of the act itself: both happen or neither."""
+    """Write an act to the audit log, in the transaction of the act itself: both happen or neither."""
     tx.run("insert_audit", **act.row())
 
 
-class Audit:
-    def __init__(self, read: Run, write: Run) -> None:
+class AuditStore:
+    """The audit log of the store."""
+
+    def __init__(self, read: RunInTransaction, write: RunInTransaction) -> None:
         self._read, self._write = read, write
 
     async def entries(self, principal: Principal, *, limit: int, before: int | None = None) -> list[AuditEntry]:
-        """The newest `limit` entries, or those before one of them, newest first."""
-        asked = {"before": NEWEST if before is None else min(before, NEWEST), "limit": min(limit, NEWEST)}
-        rows = await self._read(lambda tx: tx.all("audit_before", person=principal.person, **asked))
-        return [_entry(row) for row in rows]
+        """Return the newest `limit` entries with keys below `before`, newest first."""
+        newest = NEWEST_ENTRY if before is None else min(before, NEWEST_ENTRY)
+        params = {"before": newest, "limit": min(limit, NEWEST_ENTRY)}
+        rows = await self._read(lambda tx: tx.all("audit_before", person=principal.person, **params))
+        return [_to_entry(row) for row in rows]
 
     async def save_acts(self, acts: Sequence[Act]) -> None:
+        """Write acts to the audit log."""
         await self._write(lambda tx: tx.many("insert_audit", [act.row() for act in acts]))
 
     async def forget_acts(self, *, before: datetime) -> int:
+        """Delete older entries of everybody. Return how many."""
         return await self._write(lambda tx: tx.run("forget_audit", before=times.to_micros(before)))
 
 
-def _entry(row: Row) -> AuditEntry:
+def _to_entry(row: Row) -> AuditEntry:
     details = json.loads(row["details"])
     if row["conversation"] is not None:
         details = {"conversation": row["conversation"]} | details

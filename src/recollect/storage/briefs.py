@@ -1,4 +1,4 @@
-"""Briefs in the store: versions, the entries of the ledger, and how far each conversation was looked at."""
+"""Stores briefs: their versions, the entries of the ledger, and how far each conversation was compressed."""
 
 from __future__ import annotations
 
@@ -6,25 +6,36 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from recollect.core import times
 from recollect.core.compression import brief
-from recollect.core.compression.brief import Body, Brief, CorruptBrief
+from recollect.core.compression.brief import Brief, BriefBody, CorruptBrief
 from recollect.core.compression.ledger import KINDS, Entry
-from recollect.core.drafts import to_json
-from recollect.core.models import JsonObject, Message, Principal
-from recollect.storage.driver import Row, Run, Transaction
+from recollect.core.json_text import to_json
+from recollect.core.message import Message
+from recollect.core.models import JsonObject, Principal
+from recollect.storage.driver import Row, RunInTransaction, Transaction
+from recollect.storage.jobs import Cursor, RewindTarget
 from recollect.storage.rows import to_message
 from recollect.storage.texts import Texts
 
-T = TypeVar("T")
-NEWEST: Final = 2**62
+NEWEST_VERSION: Final = 2**62
+ALL_MESSAGES: Final = 2**62
+
+
+def _rewind(tx: Transaction, target: RewindTarget) -> None:
+    target.run(tx, "delete_briefs_of", everybody="delete_all_briefs")
+    target.run(tx, "delete_entries_of_briefs", everybody="delete_all_brief_entries")
+    target.run(tx, "rewind_briefs", everybody="rewind_all_briefs")
+
+
+CURSOR: Final = Cursor("unbriefed_conversations", "mark_briefed", _rewind)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where the brief of a conversation stands. Another one has another mark, and so has another log behind it."""
+class BriefState:
+    """The state of a conversation's brief. `mark` differs for another version, and after an erase or a restore."""
 
     key: int
     zone: str
@@ -36,59 +47,68 @@ class Standing:
     mark: tuple[object, ...]
 
 
-class Briefs:
-    def __init__(self, read: Run, write: Run, texts: Texts) -> None:
+class BriefStore:
+    """The briefs of the store, and the messages that they are made of."""
+
+    def __init__(self, read: RunInTransaction, write: RunInTransaction, texts: Texts) -> None:
         self._read, self._write, self._texts = read, write, texts
 
-    async def standing(self, principal: Principal, conversation: str) -> Standing | None:
-        return await self._read(lambda tx: standing_of(tx, principal, conversation))
+    async def state(self, principal: Principal, conversation: str) -> BriefState | None:
+        """Return the state of a conversation's brief; None if there is no such conversation."""
+        return await self._read(lambda tx: read_brief_state(tx, principal, conversation))
 
     async def get(self, principal: Principal, conversation: str, version: int | None = None) -> Brief | None:
-        """The newest version, or a certain one. Raises CorruptBrief if it cannot be read."""
+        """Return a version of the brief, the newest by default. Raise CorruptBrief if it cannot be read."""
 
-        def job(tx: Transaction) -> tuple[Row, list[Row]] | None:
-            asked = {"person": principal.person, "conversation": conversation}
-            row = tx.one("get_brief", **asked, version=NEWEST if version is None else min(version, NEWEST))
+        def read_version(tx: Transaction) -> tuple[Row, list[Row]] | None:
+            where = {"person": principal.person, "conversation": conversation}
+            newest = NEWEST_VERSION if version is None else min(version, NEWEST_VERSION)
+            row = tx.one("get_brief", **where, version=newest)
             if row is None or (version is not None and row["version"] != version):
                 return None
             return row, tx.all("brief_entries", key=row["key"], version=row["version"])
 
-        found = await self._read(job)
-        return None if found is None else _to_brief(*found, conversation)
+        rows = await self._read(read_version)
+        return None if rows is None else _to_brief(*rows, conversation)
 
     async def versions(self, principal: Principal, conversation: str) -> list[JsonObject]:
-        """What there is of versions, oldest first, without their texts."""
+        """Return a description of each stored version, oldest first, without the texts."""
         rows = await self._read(lambda tx: tx.all("brief_versions", person=principal.person, conversation=conversation))
         return [row | {"created_at": times.from_micros(row["created_at"])} for row in rows]
 
-    async def sizes(self, principal: Principal, conversation: str, *, after: int, limit: int = NEWEST) -> list[Row]:
-        """Role, time and tokens of the messages above a place; of one that is not counted yet its fields too."""
-        scope = {"person": principal.person, "conversation": conversation}
-        asked = scope | {"after": after, "limit": limit}
-        return await self._read(lambda tx: self._texts.fill(tx, tx.all("message_sizes", **asked)))
+    async def sizes(
+        self, principal: Principal, conversation: str, *, after: int, limit: int = ALL_MESSAGES
+    ) -> list[Row]:
+        """Return role, time and token count of messages with a seq above `after`.
+
+        A message that is not counted yet comes with its text, name and tool calls.
+        """
+        params = {"person": principal.person, "conversation": conversation, "after": after, "limit": limit}
+        return await self._read(lambda tx: self._texts.fill(tx, tx.all("message_sizes", **params)))
 
     async def messages(self, principal: Principal, conversation: str, *, after: int, through: int) -> list[Message]:
-        scope = {"person": principal.person, "conversation": conversation}
-        asked = scope | {"after": after, "limit": through - after}
-        rows = await self._read(lambda tx: self._texts.fill(tx, tx.all("page", **asked)))
+        """Return the messages with a seq above `after` and up to `through`."""
+        params = {"person": principal.person, "conversation": conversation, "after": after, "limit": through - after}
+        rows = await self._read(lambda tx: self._texts.fill(tx, tx.all("page", **params)))
         return [to_message(row, conversation) for row in rows if row["seq"] <= through]
 
     async def save(
-        self, principal: Principal, conversation: str, before: Standing, body: Body, *, through: int, count: int,
+        self, principal: Principal, conversation: str, before: BriefState, body: BriefBody, *, through: int, count: int,
         now: datetime,
     ) -> bool:  # fmt: skip
-        """The next version, if the brief still stands where it stood and all `count` messages are still there.
+        """Store the next version. Return False, and store nothing, if brief or messages changed since they were read.
 
-        `body.entries` begin with those stored already, in their order.
+        All `count` messages that were compressed must still be stored. `body.entries` begin with the stored entries,
+        in their order.
         """
 
-        def job(tx: Transaction) -> bool:
+        def insert_version(tx: Transaction) -> bool:
             tx.one("lock_conversation", person=principal.person, conversation=conversation)
-            current = standing_of(tx, principal, conversation)
+            current = read_brief_state(tx, principal, conversation)
             if current is None or current.mark != before.mark or current.key != before.key:
                 return False
-            there = tx.one("count_messages", key=before.key, after=before.through_seq, through=through)
-            if there is None or there["n"] != count:
+            stored = tx.one("count_messages", key=before.key, after=before.through_seq, through=through)
+            if stored is None or stored["n"] != count:
                 return False
             version = before.version + 1
             tx.run(
@@ -105,36 +125,39 @@ class Briefs:
             _save_entries(tx, before.key, version, body.entries)
             return True
 
-        return await self._write(job)
+        return await self._write(insert_version)
 
-    async def look_again(self, *, since: datetime) -> None:
-        """Let the worker look at everyone's conversations of that time once more, whether something is due now."""
-        await self._write(lambda tx: tx.run("look_again", since=times.to_micros(since)))
+    async def recheck(self, *, since: datetime) -> None:
+        """Let the worker look again at all people's conversations with messages since a moment."""
+        await self._write(lambda tx: tx.run("recheck_briefs", since=times.to_micros(since)))
 
     async def drop(self, principal: Principal, conversation: str) -> None:
-        """All versions of a conversation: they are made anew from the log."""
+        """Delete all versions of a conversation's brief. The worker makes them again from the log."""
 
-        def job(tx: Transaction) -> None:
+        def delete_all_versions(tx: Transaction) -> None:
             row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
             if row is not None:
-                drop_from(tx, row["key"], 0)
+                delete_versions_from(tx, row["key"], 0)
 
-        await self._write(job)
+        await self._write(delete_all_versions)
 
 
-def drop_from(tx: Transaction, key: int, seq: int) -> int:
-    """Every version that covers a place of a conversation goes, and the worker looks at the conversation again."""
-    dropped = tx.run("delete_briefs", key=key, seq=seq)
-    left = tx.one("last_brief", key=key)
-    version = 0 if left is None else left["version"]
+def delete_versions_from(tx: Transaction, key: int, seq: int) -> int:
+    """Delete every version that covers the message at `seq`, and let the worker look at the conversation again.
+
+    Return how many versions were deleted.
+    """
+    deleted = tx.run("delete_briefs", key=key, seq=seq)
+    last = tx.one("last_brief", key=key)
+    version = 0 if last is None else last["version"]
     tx.run("delete_brief_entries", key=key, version=version)
     tx.run("reopen_brief_entries", key=key, version=version)
     tx.run("rewind_brief", key=key)
-    return dropped
+    return deleted
 
 
 def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Entry]) -> None:
-    stored = tx.all("brief_entries", key=key, version=NEWEST)
+    stored = tx.all("brief_entries", key=key, version=NEWEST_VERSION)
     for row, entry in zip(stored, entries, strict=False):
         if entry.valid_to is not None and row["ended_at"] is None:
             moment = times.to_micros(entry.valid_to)
@@ -146,7 +169,7 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
                 "key": key,
                 "number": number,
                 "version": version,
-                "entry": to_json(_stored_entry(entry)),
+                "entry": to_json(_to_stored_entry(entry)),
                 "ended_version": None if entry.holds else version,
                 "ended_at": None if entry.valid_to is None else times.to_micros(entry.valid_to),
             }
@@ -155,43 +178,45 @@ def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Ent
     )
 
 
-def standing_of(tx: Transaction, principal: Principal, conversation: str) -> Standing | None:
-    row = tx.one("brief_standing", person=principal.person, conversation=conversation)
+def read_brief_state(tx: Transaction, principal: Principal, conversation: str) -> BriefState | None:
+    """Return the state of a conversation's brief; None if there is no such conversation."""
+    row = tx.one("brief_state", person=principal.person, conversation=conversation)
     if row is None:
         return None
     version, through = row["version"] or 0, row["through_seq"] or 0
     mark = (version, through, row["created_at"] or 0, row["erased"], row["generation"], row["epoch"])
-    return Standing(
+    return BriefState(
         row["key"], row["zone"], row["last_seq"], version, through, row["messages"] or 0, row["tokens"] or 0, mark
     )
 
 
-def _to_brief(row: Row, entries: Sequence[Row], conversation: str) -> Brief:
+def _to_brief(row: Row, entry_rows: Sequence[Row], conversation: str) -> Brief:
     try:
-        found = [_entry(one, row["version"]) for one in entries]
-        return brief.from_stored(row, json.loads(row["body"]), found, conversation)
+        entries = [_to_entry(entry_row, row["version"]) for entry_row in entry_rows]
+        return brief.from_stored(row, json.loads(row["body"]), entries, conversation)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         if isinstance(error, CorruptBrief):
             raise
         raise CorruptBrief(f"a brief cannot be read: {type(error).__name__}") from error
 
 
-_TEXTS: Final = ("kind", "subject", "slot", "value", "text", "trust")
+_ENTRY_TEXTS: Final = ("kind", "subject", "slot", "value", "text", "trust")
 
 
-def _stored_entry(entry: Entry) -> JsonObject:
-    stored: JsonObject = {name: getattr(entry, name) for name in _TEXTS}
+def _to_stored_entry(entry: Entry) -> JsonObject:
+    stored: JsonObject = {name: getattr(entry, name) for name in _ENTRY_TEXTS}
     stored |= {"sources": list(entry.sources), "seq": entry.seq, "at": times.to_micros(entry.at)}
     return stored | {name: True for name in ("single", "ends") if getattr(entry, name)}
 
 
-def _entry(row: Row, version: int) -> Entry:
+def _to_entry(row: Row, version: int) -> Entry:
+    """Return an entry as it was in a version: an end that a later version found does not count."""
     stored: Any = json.loads(row["entry"])
-    texts = [stored[name] for name in _TEXTS]
+    texts = [stored[name] for name in _ENTRY_TEXTS]
     sources = tuple(stored["sources"])
     if not all(isinstance(text, str) for text in (*texts, *sources)) or stored["kind"] not in KINDS:
         raise CorruptBrief("no entry")
-    ended = row["ended_at"] is not None and row["ended_version"] <= version
+    has_ended = row["ended_at"] is not None and row["ended_version"] <= version
     return Entry(
         kind=stored["kind"],
         subject=stored["subject"],
@@ -204,5 +229,5 @@ def _entry(row: Row, version: int) -> Entry:
         single=bool(stored.get("single")),
         ends=bool(stored.get("ends")),
         trust=stored["trust"],
-        valid_to=times.from_micros(row["ended_at"]) if ended else None,
+        valid_to=times.from_micros(row["ended_at"]) if has_ended else None,
     )

@@ -1,8 +1,9 @@
-"""What the store needs of a database. Two drivers keep this promise; nothing else knows which one runs.
+"""The protocol of a database: what the store needs of it. Two drivers implement it; nothing else knows which one runs.
 
-A job is a plain function of one transaction. It runs on a driver's own thread and never meets an `await`, so no
-transaction is ever open while a model or an embedder thinks. A write job is acknowledged (its future resolves) only
-after it is durable. It may run twice if the database asks for it, so it must have no effect outside the transaction.
+The store hands a driver plain functions of one transaction. They run on the driver's own thread and never meet an
+`await`, so no transaction is open while a model or an embedder works. The future of a write resolves only when the
+write is durable. A driver may run a function twice if the database asks for it, so the function must have no effect
+outside the transaction.
 """
 
 from __future__ import annotations
@@ -28,40 +29,47 @@ class Transaction(Protocol):
     def one(self, query: str, **params: Any) -> Row | None: ...
 
     def run(self, query: str, **params: Any) -> int:
-        """Execute and return how many rows it changed."""
+        """Execute a query and return how many rows it changed."""
         ...
 
     def many(self, query: str, rows: Sequence[Params]) -> None:
-        """Execute once for each row of parameters."""
+        """Execute a query once for each row of parameters."""
         ...
 
 
-Job = Callable[[Transaction], T]
+TxFunction = Callable[[Transaction], T]
 
 
-def generations_in(epoch: str) -> int:
-    """What a restore adds to the generation of each conversation: sums of many of them still are 64-bit integers."""
+def generation_step(epoch: str) -> int:
+    """Return what a restore adds to the generation of each conversation.
+
+    Small enough that the sum over many conversations is still a 64-bit integer.
+    """
     return (int(epoch[:8], 16) >> 2) + 1
 
 
-class Run(Protocol):
-    """Runs a job in a transaction of its own."""
+class RunInTransaction(Protocol):
+    """Runs a function in a transaction of its own."""
 
-    def __call__(self, job: Job[T], /) -> Awaitable[T]: ...
-
-
-class NamedRun(Protocol):
-    """The same, for what is read again and again under a name; see `Driver.read`."""
-
-    def __call__(self, job: Job[T], name: Hashable = None, /) -> Awaitable[T]: ...
+    def __call__(self, function: TxFunction[T], /) -> Awaitable[T]: ...
 
 
-Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # one result for each item
+class RunNamedInTransaction(Protocol):
+    """Runs a function in a transaction of its own. A result with a name may come from a cache; see `Driver.read`."""
+
+    def __call__(self, function: TxFunction[T], name: Hashable = None, /) -> Awaitable[T]: ...
+
+
+Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # returns one result for each item
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
-    """What became of erased bytes: the files that hold the database, and whether someone still keeps old pages."""
+class PurgeResult:
+    """The outcome of removing erased bytes from the database's files.
+
+    `pending` says that another process or transaction still keeps old pages. `kept_elsewhere` names copies out of
+    reach, such as backups.
+    """
 
     files: tuple[str, ...] = ()
     pending: bool = False
@@ -69,38 +77,52 @@ class Purged:
 
 
 class Driver(Protocol):
+    """A database that runs the named queries of one dialect."""
+
     dialect: str
-    inline: bool  # whether short reads run on the thread that asks
+    inline: bool  # whether short reads run on the caller's thread
 
     def open(self, now: int) -> None:
-        """Connect, and bring the schema up to date (`now` in microseconds dates the migrations)."""
+        """Connect, and bring the schema up to date. `now`, in microseconds, dates the migrations."""
         ...
 
-    def read_inline(self) -> None:
-        """From now on short reads run on the thread that asks, where this database can do that."""
+    def enable_inline_reads(self) -> None:
+        """Run short reads on the caller's thread from now on, if this database can do that."""
         ...
 
-    def read(self, job: Job[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
-        """A `short` one reads few rows by their keys. If it has a name, the answer may be the one that was given under
-        this name before, as long as nobody has written anything since."""
+    def read(self, function: TxFunction[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
+        """Run a function in a read transaction. A `short` one reads few rows by their keys.
+
+        The result of a short read with a name may be cached under this name until anything is written.
+        """
         ...
 
     def forget(self) -> None:
-        """Answers that were kept under names go."""
+        """Drop the results that are cached under names."""
         ...
 
-    def write(self, job: Job[T]) -> Future[T]: ...
+    def write(self, function: TxFunction[T]) -> Future[T]:
+        """Run a function in a write transaction. The future resolves when it is durable."""
+        ...
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
-        """Like a write job, but items that wait at the same time may be handled by one call of the handler."""
+        """Write an item. Items that wait at the same time may be handled by one call of the handler."""
         ...
 
-    def purge(self) -> Future[Purged]:
-        """Make sure that deleted rows are gone from the files too, as far as this database can."""
+    def purge(self) -> Future[PurgeResult]:
+        """Remove deleted rows from the files too, as far as this database can."""
         ...
 
-    def tidy(self) -> Future[None]:
-        """Small upkeep between jobs, such as moving the write-ahead log into the database."""
+    def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
+        """Return which of these texts the database's own files still hold. Blocks: call it on a thread."""
+        ...
+
+    def read_start(self, path: str) -> bytes:
+        """Return the first bytes of a file that may be this database, without releasing locks on it."""
+        ...
+
+    def maintain(self) -> Future[None]:
+        """Do small maintenance of the files, such as moving the write-ahead log into the database."""
         ...
 
     def examine(self) -> Future[list[Finding]]:
@@ -112,12 +134,14 @@ class Driver(Protocol):
         ...
 
     def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
-        """Replace everything by what a backup holds, in one step that either happens or does not.
+        """Replace everything by what a backup holds, all at once or not at all.
 
-        With it comes the new `epoch`, a random hexadecimal number. No conversation has a generation any more that it
-        had before, so whoever was at work on what is replaced finds that it is gone, even where keys come again. With
+        `epoch` is a new random hexadecimal number that is stored with it. Every conversation gets a generation that no
+        conversation had before. Work in progress on replaced rows notices this, even if keys are used again. With
         `save_to`, a backup of exactly what is replaced is written first.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Finish what is queued, then release the database."""
+        ...

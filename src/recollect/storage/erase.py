@@ -1,49 +1,57 @@
-"""Deleting inside one transaction: what goes, how many rows of what, and samples to search the files for.
+"""Deletes the rows of a scope inside one transaction, counts them, and keeps samples to search the files for.
 
-Entries, vectors and token counts go with their messages, by cascade; settings, metrics, profile and audit log by the
-person's name. Every version of a brief that covers an erased message goes, and so does the summary of its topic; the
-worker makes them anew from what is left. Blocks of the archive are packed without what was erased.
+Word index rows, vectors and token counts are deleted with their messages, by cascade. Settings, metrics, profile and
+audit log are deleted by the person's name. Every version of a brief that covers an erased message is deleted, and so is
+the summary of its topic; the worker makes them again from what is left. Blocks of the archive are packed again without
+the erased texts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Final
+from typing import Any, Final
 
 from recollect.core import times
-from recollect.core.drafts import to_json
 from recollect.core.errors import Conflict, InvalidInput, NotFound
+from recollect.core.json_text import to_json
 from recollect.core.models import Principal
-from recollect.core.text import digest
-from recollect.core.topics import grouped
-from recollect.storage.archive_blocks import retire_dictionaries, thin_blocks
-from recollect.storage.briefs import drop_from
+from recollect.core.scope import (
+    ConversationScope,
+    DayScope,
+    MessageScope,
+    PersonScope,
+    ProfileScope,
+    Scope,
+    TopicScope,
+)
+from recollect.core.text import hash_name
+from recollect.core.topics import group_rows
+from recollect.storage import tables
+from recollect.storage.archive_blocks import delete_tainted_dictionaries, remove_erased_texts
+from recollect.storage.briefs import delete_versions_from
 from recollect.storage.driver import Row, Transaction
-from recollect.storage.profiles import pieces_of
+from recollect.storage.profiles import stored_values
+from recollect.storage.rows import no_conversation
 from recollect.storage.texts import Texts
-from recollect.storage.topics import close_ranks, find_placed, reopen_topic
+from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
 
-SAMPLES: Final = 16
-ALWAYS: Final = 2**62
-COUNTED: Final = (
-    "conversations", "messages", "entries", "vectors", "token_counts", "briefs", "brief_entries", "settings", "recalls",
-    "archived", "dictionaries", "topics", "topic_messages", "feedback", "profiles", "consents", "audit",
-)  # fmt: skip
+MAX_SAMPLES: Final = 16  # texts of one conversation or topic
+UNBOUNDED: Final = 2**62  # above every seq and every moment
 
 
-def no_conversation(name: str) -> NotFound:
-    return NotFound("conversation_not_found", f"There is no conversation {name!r}.")
-
-
-class Erasing:
-    """Deletes inside one transaction, counting rows and keeping samples of what was said."""
+class Eraser:
+    """Deletes rows of one person. `counts` has the deleted rows per table, `samples` some of the deleted texts."""
 
     def __init__(self, tx: Transaction, principal: Principal, texts: Texts) -> None:
         self._tx, self._person, self._texts = tx, principal.person, texts
-        self.counts = dict.fromkeys(COUNTED, 0)
+        self.counts = dict.fromkeys(tables.COUNTED, 0)
         self.samples: list[str] = []
 
+    # The scopes
+
     def message(self, id: str, conversation: str | None) -> None:
+        """Erase one message. Without a conversation, its id must be unique among the person's messages."""
         found = self._tx.all("find_messages", person=self._person, id=id, conversation=conversation)
         rows = self._texts.fill(self._tx, found)
         if not rows:
@@ -59,77 +67,49 @@ class Erasing:
         self._count(key, first=seq, last=seq)
         self._drop_briefs(key, seq)
         self._tx.run("delete_message", key=rows[0]["key"])
-        self._mend(key, deletions=1)
+        self._repair_derived(key, deletions=1)
 
     def day(self, day: date, conversation: str | None) -> None:
-        found = self._tx.all("describe_conversations", person=self._person, conversation=conversation)
-        if conversation is not None and not found:
+        """Erase the messages of a local date, in one conversation or in all of them."""
+        rows = self._tx.all("describe_conversations", person=self._person, conversation=conversation)
+        if conversation is not None and not rows:
             raise no_conversation(conversation)
-        for row in found:
+        for row in rows:
             start, stop = (times.to_micros(moment) for moment in times.day_bounds(day, row["zone"]))
-            self._between(row["key"], start, stop)
-
-    def _between(self, key: int, start: int, stop: int) -> None:
-        self._tx.run("lock_conversation_key", key=key)
-        self._sample(key, start, stop)
-        first = self._tx.one("first_between", key=key, start=start, stop=stop)
-        if first is not None and first["seq"] is not None:
-            self._drop_briefs(key, first["seq"])
-        if self._tx.run("delete_between", key=key, start=start, stop=stop):
-            self._mend(key)
+            self._erase_between(row["key"], start, stop)
 
     def topic(self, id: str) -> None:
-        """All that was said of it."""
-        standing, group = find_placed(self._tx, Principal(self._person), id)
+        """Erase all messages of a topic, and of those that were merged into it."""
+        state, group = find_assigned_topic(self._tx, Principal(self._person), id)
         if group.root["id"] != id:
-            told = f"This topic was merged into {group.root['id']}: unmerge it first, or erase that one."
-            raise Conflict("topic_merged", told)
-        key = standing.key
+            message = f"This topic was merged into {group.root['id']}: unmerge it first, or erase that one."
+            raise Conflict("topic_merged", message)
+        key = state.key
         rows = self._tx.all("members_of", key=key, rows=to_json(group.keys), after=0)
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
-        self.samples.extend(row["content"] for row in longest[:SAMPLES])
-        for one in group.keys:
-            self._count(key, topic=one)
+        self.samples.extend(row["content"] for row in longest[:MAX_SAMPLES])
+        for topic_key in group.keys:
+            self._count(key, topic=topic_key)
         if rows:
             self._drop_briefs(key, rows[0]["seq"])
-        for one in group.keys:
-            self._tx.run("delete_said", key=one)
-        self._mend(key)
-
-    def _mend(self, key: int, *, deletions: int = 0) -> None:
-        """What told of messages that are gone: blocks of the archive, topics, counts."""
-        self._tx.run("recount_conversation", key=key)
-        thin_blocks(self._tx, key, self._texts)
-        self._thin_topics(key, deletions)
-        self._tx.run("recount_topics", key=key)
-        self.counts["topics"] += close_ranks(self._tx, key)
-        self._tx.run("forget_active_topic", key=key)
-        self._tx.run("topics_changed", key=key)
-        self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
-
-    def _thin_topics(self, key: int, deletions: int) -> None:
-        """What is told of a topic tells of all that was merged into it, too."""
-        thinned = {row["key"]: row for row in self._tx.all("thinned_topics", key=key)}
-        for group in grouped(self._tx.all("topics_of", key=key)) if thinned else ():
-            if not thinned.keys().isdisjoint(group.keys):
-                self._tx.many("untell_topic", [{"key": one} for one in group.keys])
-        for row in thinned.values():
-            self._tx.run("count_deletions", key=row["key"], deletions=deletions)
-            if not row["has_opening"]:
-                reopen_topic(self._tx, row, self._texts)
+        for topic_key in group.keys:
+            self._tx.run("delete_topic_messages", key=topic_key)
+        self._repair_derived(key)
 
     def conversation(self, name: str) -> None:
+        """Erase one conversation."""
         row = self._tx.one("lock_conversation", person=self._person, conversation=name)
         if row is None:
             raise no_conversation(name)
-        self._whole(row["key"])
-        self._tx.run("delete_stops", person=self._person, conversation=digest(name))
-        self.counts["dictionaries"] += retire_dictionaries(self._tx, self._person, self._texts)
+        self._delete_conversation(row["key"])
+        self._tx.run("delete_stops", person=self._person, conversation=hash_name(name))
+        self.counts["dictionaries"] += delete_tainted_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:
+        """Erase everything of the person."""
         for row in self._tx.all("describe_conversations", person=self._person, conversation=None):
             self._tx.run("lock_conversation_key", key=row["key"])
-            self._whole(row["key"])
+            self._delete_conversation(row["key"])
         self.counts["settings"] += self._tx.run("delete_settings", person=self._person)
         self.counts["recalls"] += self._tx.run("delete_recalls", person=self._person)
         self._tx.run("delete_requests", person=self._person)
@@ -141,28 +121,61 @@ class Erasing:
         self._texts.forget()
 
     def profile(self) -> None:
-        """What the person told of themselves; whether they consent stays."""
+        """Erase the person's profile. The consent stays as it is."""
         row = self._tx.one("stored_profile", person=self._person)
         if row is not None:
-            self.samples.extend(pieces_of(row["body"]))
+            self.samples.extend(stored_values(row["body"]))
             self.counts["profiles"] += self._tx.run("delete_profile", person=self._person)
 
-    def _whole(self, key: int) -> None:
-        self._sample(key, -ALWAYS, ALWAYS)
+    # Their parts
+
+    def _erase_between(self, key: int, start: int, stop: int) -> None:
+        self._tx.run("lock_conversation_key", key=key)
+        self._count_and_sample(key, start, stop)
+        first = self._tx.one("first_between", key=key, start=start, stop=stop)
+        if first is not None and first["seq"] is not None:
+            self._drop_briefs(key, first["seq"])
+        if self._tx.run("delete_between", key=key, start=start, stop=stop):
+            self._repair_derived(key)
+
+    def _delete_conversation(self, key: int) -> None:
+        self._count_and_sample(key, -UNBOUNDED, UNBOUNDED)
         self._drop_briefs(key, 0)
         self.counts["topics"] += len(self._tx.all("topics_of", key=key))
         self._tx.run("delete_conversation", key=key, person=self._person)
         self.counts["conversations"] += 1
 
-    def _drop_briefs(self, key: int, seq: int) -> None:
-        """All that may tell of a message, from its seq on."""
-        self._add_up(self._tx.one("count_briefs", key=key, seq=seq))
-        drop_from(self._tx, key, seq)
+    def _repair_derived(self, key: int, *, deletions: int = 0) -> None:
+        """Remove the deleted messages from blocks, topics and counts. `deletions` are added to their topics' counts."""
+        self._tx.run("recount_conversation", key=key)
+        remove_erased_texts(self._tx, key, self._texts)
+        self._clear_summaries(key, deletions)
+        self._tx.run("recount_topics", key=key)
+        self.counts["topics"] += remove_empty_topics(self._tx, key)
+        self._tx.run("forget_active_topic", key=key)
+        self._tx.run("topics_changed", key=key)
+        self.counts["dictionaries"] += delete_tainted_dictionaries(self._tx, self._person, self._texts)
 
-    def _sample(self, key: int, start: int, stop: int) -> None:
+    def _clear_summaries(self, key: int, deletions: int) -> None:
+        """Delete the summaries of topics that lost messages. A summary covers merged topics too, so all parts go."""
+        thinned = {row["key"]: row for row in self._tx.all("thinned_topics", key=key)}
+        for group in group_rows(self._tx.all("topics_of", key=key)) if thinned else ():
+            if not thinned.keys().isdisjoint(group.keys):
+                self._tx.many("clear_summary", [{"key": topic_key} for topic_key in group.keys])
+        for row in thinned.values():
+            self._tx.run("count_deletions", key=row["key"], deletions=deletions)
+            if not row["has_opening"]:
+                reopen_topic(self._tx, row, self._texts)
+
+    def _drop_briefs(self, key: int, seq: int) -> None:
+        """Delete every version of the brief that covers the message at `seq`."""
+        self._add_counts(self._tx.one("count_briefs", key=key, seq=seq))
+        delete_versions_from(self._tx, key, seq)
+
+    def _count_and_sample(self, key: int, start: int, stop: int) -> None:
         self._count(key, start=start, stop=stop)
-        if len(self.samples) < SAMPLES:
-            between = {"key": key, "start": start, "stop": stop, "limit": SAMPLES}
+        if len(self.samples) < MAX_SAMPLES:
+            between = {"key": key, "start": start, "stop": stop, "limit": MAX_SAMPLES}
             rows = self._tx.all("sample_content", **between)
             rows += self._texts.fill(self._tx, self._tx.all("sample_archived", **between))
             self.samples.extend(row["content"] for row in rows)
@@ -172,15 +185,25 @@ class Erasing:
         key: int,
         *,
         first: int = 0,
-        last: int = ALWAYS,
-        start: int = -ALWAYS,
-        stop: int = ALWAYS,
+        last: int = UNBOUNDED,
+        start: int = -UNBOUNDED,
+        stop: int = UNBOUNDED,
         topic: int | None = None,
     ) -> None:
-        """What of a conversation lies between two places and two moments, and belongs to a topic, row by row."""
+        """Count messages and their derived rows: from seq `first` to `last`, from `start` to before `stop`."""
         between = {"first": first, "last": last, "start": start, "stop": stop, "topic": topic}
-        self._add_up(self._tx.one("count_between", key=key, **between))
+        self._add_counts(self._tx.one("count_between", key=key, **between))
 
-    def _add_up(self, counted: Row | None) -> None:
-        for name, count in (counted or {}).items():
+    def _add_counts(self, counts: Row | None) -> None:
+        for name, count in (counts or {}).items():
             self.counts[name] += int(count)
+
+
+ERASERS: Final[Mapping[type[Scope], Callable[[Eraser, Any], None]]] = {
+    MessageScope: lambda eraser, scope: eraser.message(scope.message, scope.conversation),
+    TopicScope: lambda eraser, scope: eraser.topic(scope.topic),
+    DayScope: lambda eraser, scope: eraser.day(scope.day, scope.conversation),
+    ConversationScope: lambda eraser, scope: eraser.conversation(scope.conversation),
+    ProfileScope: lambda eraser, scope: eraser.profile(),
+    PersonScope: lambda eraser, scope: eraser.everything(),
+}

@@ -1,4 +1,4 @@
-"""Storing together what waits together, for a database whose driver has no writer thread of its own."""
+"""Stores items in groups, for a database whose driver has no writer thread of its own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Final
 from recollect.core.errors import StoreUnavailable
 from recollect.storage.driver import Handler, I, T
 
-GROUP_LIMIT: Final = 512
+MAX_GROUP_ITEMS: Final = 512  # at most so many items per transaction
 
-_Waiting = tuple[Any, Future[Any]]
+_WaitingItem = tuple[Any, Future[Any]]
 
 
-class Together:
-    """While one group of items is being stored, new ones wait and become the next group.
+class GroupCommit:
+    """Stores items in groups: while one group is being stored, new items wait and become the next group.
 
-    `run` handles items in one transaction; `start` begins a piece of work on some other thread.
+    `run` handles items in one transaction. `start` starts a function on another thread.
     """
 
     def __init__(
@@ -29,16 +29,17 @@ class Together:
     ) -> None:
         self._run, self._start = run, start
         self._lock = threading.Lock()
-        self._waiting: dict[Handler[Any, Any], deque[_Waiting]] = {}
-        self._served: set[Handler[Any, Any]] = set()
+        self._waiting: dict[Handler[Any, Any], deque[_WaitingItem]] = {}
+        self._active: set[Handler[Any, Any]] = set()
 
     def add(self, handler: Handler[I, T], item: I) -> Future[T]:
+        """Store an item with the next group of its handler."""
         future: Future[T] = Future()
         with self._lock:
             self._waiting.setdefault(handler, deque()).append((item, future))
-            if handler in self._served:
+            if handler in self._active:
                 return future
-            self._served.add(handler)
+            self._active.add(handler)
         self._start(lambda: self._serve(handler))
         return future
 
@@ -46,25 +47,25 @@ class Together:
         while True:
             with self._lock:
                 waiting = self._waiting[handler]
-                group = [waiting.popleft() for _ in range(min(len(waiting), GROUP_LIMIT))]
+                group = [waiting.popleft() for _ in range(min(len(waiting), MAX_GROUP_ITEMS))]
                 if not group:
-                    self._served.discard(handler)
+                    self._active.discard(handler)
                     return
-            self._store(handler, [one for one in group if one[1].set_running_or_notify_cancel()])
+            self._store(handler, [(item, future) for item, future in group if future.set_running_or_notify_cancel()])
 
-    def _store(self, handler: Handler[Any, Any], group: list[_Waiting]) -> None:
-        """All at once; if that fails, one by one, so that a failure stays with the item that caused it."""
+    def _store(self, handler: Handler[Any, Any], group: list[_WaitingItem]) -> None:
+        """Store all items at once. If that fails, store them one by one, so that each failure is one item's."""
         if not group:
             return
         try:
             results = self._run(handler, [item for item, _ in group])
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the futures
+        except BaseException as error:  # noqa: BLE001 - handed to those who wait for the futures
             if len(group) == 1 or isinstance(error, StoreUnavailable):
                 for _, future in group:
                     future.set_exception(error)
             else:
-                for one in group:
-                    self._store(handler, [one])
+                for waiting_item in group:
+                    self._store(handler, [waiting_item])
         else:
             for (_, future), result in zip(group, results, strict=True):
                 future.set_result(result)

@@ -1,9 +1,9 @@
-"""Copying the log between databases, row by row: how a PostgreSQL store is backed up to an SQLite file and back.
+"""Copies everything between databases, row by row: the way of a PostgreSQL store into an SQLite file and back.
 
-What is copied is not derived, or too dear to make anew: the words by which everything can be found at once, briefs,
-which a model may have written, topics, with which people did something, and what people told of themselves, with the
-log of its use. Keys are given anew. The texts of archived messages come unpacked, and are packed again where they
-arrive.
+Copied are rows that are not derived (the log, settings, profiles, consents, keys, the audit log), and derived rows that
+are too dear to make again: words, so that everything can be found at once, briefs, which a model may have written, and
+topics, which people may have changed. Rows get new keys. Archived texts are copied unpacked; the worker of the target
+packs them again.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Final
 
 from recollect.core import word_index
-from recollect.storage.append import save_entries, save_messages
+from recollect.storage.append import save_messages, save_word_rows
 from recollect.storage.driver import Row, Transaction
 from recollect.storage.texts import Texts
 
-PAGE: Final = 500
-_ANEW: Final = ("key", "merged_into", "merged_at")
+PAGE_ROWS: Final = 500
+_NEW_IN_TARGET: Final = ("key", "merged_into", "merged_at")  # columns of a topic that are set when all have keys
 
 
 def copy_log(source: Transaction, target: Transaction) -> None:
-    """Everything in `source` goes to `target`, whose own log is deleted first."""
+    """Copy everything from `source` to `target`, whose own rows are deleted first."""
     target.run("delete_everything")
     target.run("delete_every_dictionary")
     target.run("delete_every_setting")
@@ -28,9 +28,9 @@ def copy_log(source: Transaction, target: Transaction) -> None:
         target.run("put_setting", **setting)
     _copy_profiles(source, target)
     target.run("delete_every_key")
-    target.many("insert_key", source.all("every_whole_key"))  # what their hashes are keyed with came with the settings
+    target.many("insert_key", source.all("every_whole_key"))  # the secret of their hashes is among the settings
     after, texts = 0, Texts()
-    while rows := source.all("every_conversation", after=after, limit=PAGE):
+    while rows := source.all("every_conversation", after=after, limit=PAGE_ROWS):
         for row in rows:
             _copy_conversation(source, target, row, texts)
         after = rows[-1]["key"]
@@ -45,55 +45,64 @@ def _copy_profiles(source: Transaction, target: Transaction) -> None:
 
 
 def _copy_audit(source: Transaction, target: Transaction) -> None:
-    """After the conversations that it names."""
+    """Copy the audit log. Its conversations must have been copied before."""
     target.run("delete_every_audit")
     after = 0
-    while rows := source.all("every_audit", after=after, limit=PAGE):
+    while rows := source.all("every_audit", after=after, limit=PAGE_ROWS):
         target.many("insert_audit", [{name: row[name] for name in row if name != "key"} for row in rows])
         after = rows[-1]["key"]
 
 
 def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts: Texts) -> None:
-    scope = {"person": row["person"], "conversation": row["name"]}
-    described = {name: row[name] for name in ("title", "tags", "zone")}
-    target.run("create_conversation", **scope, **described, now=row["created_at"], words_version=word_index.VERSION)
-    there = target.one("get_conversation", **scope)
-    assert there is not None  # noqa: S101 - created in this transaction
-    key, after = there["key"], 0
-    while page := texts.fill(source, source.all("page", **scope, after=after, limit=PAGE)):
-        rows = [message | {"key": key} for message in page]
-        save_messages(target, rows)  # one that is damaged stays so: it has no text
-        save_entries(
-            target, [(row, word_index.encode(row["content"], row["name"], row["model_variant"])) for row in rows]
-        )
+    where = {"person": row["person"], "conversation": row["name"]}
+    about = {name: row[name] for name in ("title", "tags", "zone")}
+    target.run("create_conversation", **where, **about, now=row["created_at"], words_version=word_index.VERSION)
+    created = target.one("get_conversation", **where)
+    assert created is not None  # noqa: S101 - created in this transaction
+    key, after = created["key"], 0
+    while page := texts.fill(source, source.all("page", **where, after=after, limit=PAGE_ROWS)):
+        messages = [message | {"key": key} for message in page]
+        save_messages(target, messages)  # a damaged one has no text and stays damaged
+        pairs = [
+            (message, word_index.encode_row(message["content"], message["name"], message["model_variant"]))
+            for message in messages
+        ]
+        save_word_rows(target, pairs)
         after = page[-1]["seq"]
     for query, insert in (
         ("briefs_of_conversation", "insert_brief"),
         ("brief_entries_of_conversation", "insert_brief_entry"),
     ):
-        target.many(insert, [one | {"key": key} for one in source.all(query, key=row["key"])])
+        target.many(insert, [derived | {"key": key} for derived in source.all(query, key=row["key"])])
     _copy_topics(source, target, row["key"], key)
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
 
 
-def _copy_topics(source: Transaction, target: Transaction, old: int, new: int) -> None:
-    rows = source.all("topics_of_conversation", key=old)
-    keys: dict[int, int] = {}
+def _copy_topics(source: Transaction, target: Transaction, old_key: int, new_key: int) -> None:
+    """Copy the topics of a conversation that has these keys in the two databases."""
+    rows = source.all("topics_of_conversation", key=old_key)
+    keys: dict[int, int] = {}  # of topics: the new key by the old one
     for row in rows:
-        made = target.one("copy_topic", key=new, **{name: row[name] for name in row if name not in _ANEW})
-        assert made is not None  # noqa: S101 - inserted just now
-        keys[row["key"]] = made["key"]
+        values = {name: row[name] for name in row if name not in _NEW_IN_TARGET}
+        inserted = target.one("copy_topic", key=new_key, **values)
+        assert inserted is not None  # noqa: S101 - inserted just now
+        keys[row["key"]] = inserted["key"]
     for row in rows:
         if row["merged_into"] in keys:
             target.run("merge_topic", key=keys[row["key"]], into=keys[row["merged_into"]], now=row["merged_at"])
-    members = source.all("members_of_conversation", key=old)
-    target.many("copy_member", [one | {"key": new, "topic": keys[one["topic"]]} for one in members])
-    target.many("put_feedback", [one | {"key": new} for one in source.all("feedback_of_conversation", key=old)])
-    standing = source.one("topics_standing", key=old)
-    assert standing is not None  # noqa: S101 - we are in its conversation
-    copied = {"placed": standing["topiced_seq"], "active": keys.get(standing["active_topic"] or 0)}
+    members = source.all("members_of_conversation", key=old_key)
+    target.many("copy_member", [member | {"key": new_key, "topic": keys[member["topic"]]} for member in members])
+    feedback = source.all("feedback_of_conversation", key=old_key)
+    target.many("put_feedback", [row | {"key": new_key} for row in feedback])
+    state = source.one("topics_state_of_conversation", key=old_key)
+    assert state is not None  # noqa: S101 - its conversation is being copied
     target.run(
-        "copy_standing", key=new, **copied, by_hand=standing["grouped_by_hand"], version=standing["topics_version"]
+        "copy_topics_state",
+        key=new_key,
+        assigned=state["topiced_seq"],
+        active=keys.get(state["active_topic"] or 0),
+        by_hand=state["grouped_by_hand"],
+        version=state["topics_version"],
     )
-    target.run("recount_topics", key=new)
+    target.run("recount_topics", key=new_key)

@@ -1,6 +1,6 @@
 """Numbered migrations: plain SQL files, one folder per dialect, with the hash of each in the database.
 
-An applied migration never changes: a hash that differs means the files and the database do not belong together.
+An applied migration never changes. A different hash means that the files and the database do not belong together.
 """
 
 from __future__ import annotations
@@ -15,36 +15,42 @@ from typing import Final
 
 from recollect.core.errors import StoreUnavailable
 
-_FILE: Final = re.compile(r"^(\d{4})_(\w+)\.sql$")
+_FILE_NAME: Final = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
+    """One step of the schema: the SQL of a file and its number."""
+
     version: int
     name: str
     sql: str
 
     @property
     def sha256(self) -> str:
+        """Return the hash that is stored when the migration is applied."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 def load(dialect: str, folder: Traversable | None = None) -> tuple[Migration, ...]:
-    """All migrations of a dialect in their order; `folder` holds one folder per dialect."""
+    """Return all migrations of a dialect in their order. `folder` has a folder for each dialect."""
     folder = folder or resources.files("recollect.storage").joinpath("migrations")
-    found = []
+    migrations = []
     for file in folder.joinpath(dialect).iterdir():
-        match = _FILE.match(file.name)
+        match = _FILE_NAME.match(file.name)
         if match:
-            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
-    found.sort(key=lambda migration: migration.version)
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+            migrations.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    migrations.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
         raise ValueError(f"migrations of {dialect} are not numbered 1, 2, 3, …")
-    return tuple(found)
+    return tuple(migrations)
 
 
-def outstanding(applied: Mapping[int, str], known: Sequence[Migration]) -> tuple[Migration, ...]:
-    """What is still to be applied, given the hashes of what was; refuses a schema that is not ours to touch."""
+def find_outstanding(applied: Mapping[int, str], known: Sequence[Migration]) -> tuple[Migration, ...]:
+    """Return the migrations that are still to be applied. `applied` has the hash of each applied one by its version.
+
+    Raise StoreUnavailable for a schema of a newer version, or one made by other files.
+    """
     newest = max(applied, default=0)
     if newest > len(known):
         raise StoreUnavailable(
@@ -56,7 +62,8 @@ def outstanding(applied: Mapping[int, str], known: Sequence[Migration]) -> tuple
         if applied.get(migration.version) != migration.sha256:
             raise StoreUnavailable(
                 "schema_differs",
-                f"Migration {migration.version:04} of the database is not the one shipped here.",
+                f"Migration {migration.version:04} of the database is not the one shipped here. "
+                "Open it with the version of Recollect that made it.",
                 retryable=False,
             )
     return tuple(known[newest:])

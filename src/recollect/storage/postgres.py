@@ -1,7 +1,7 @@
 """The PostgreSQL driver: a few threads, each with a connection of its own.
 
-PostgreSQL shares commits between connections by itself, so there is no single writer here. Jobs that meet a deadlock
-or a serialization failure run again.
+PostgreSQL shares commits between connections by itself, so there is no single writer here. A function that meets a
+deadlock or a serialization failure runs again.
 """
 
 from __future__ import annotations
@@ -21,42 +21,41 @@ from psycopg.rows import dict_row
 from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import Finding
 from recollect.storage import migrations as schema
-from recollect.storage.driver import Handler, I, Job, Params, Purged, Row, T, Transaction, generations_in
-from recollect.storage.group_commit import Together
+from recollect.storage import tables
+from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction, generation_step
+from recollect.storage.file_drafts import new_file
+from recollect.storage.group_commit import GroupCommit
 from recollect.storage.log_copy import copy_log
 from recollect.storage.queries import load, postgres_spelling
 from recollect.storage.sqlite import SqliteDriver, upgraded_copy
-from recollect.storage.sqlite_file import new_file
+from recollect.storage.sqlite_file import read_blocks
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 8
+_MAX_ATTEMPTS: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
-_READING: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-VACUUMED: Final = (
-    "entries", "vectors", "recalls", "message_tokens", "brief_entries", "briefs", "feedback", "topic_messages",
-    "topics", "archived", "blocks", "dictionaries", "texts", "messages", "conversations", "settings",
-    "profiles", "consents", "audit", "requests", "stops",
-)  # fmt: skip
-_WRITING: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+_BEGIN_READ: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+_BEGIN_WRITE: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
 
-# Transactions that began before this one. Other vacuums are none: PostgreSQL cleans up regardless of them.
-_OLDER: Final = sql.SQL(
+# Finds a transaction that began before this one. Other vacuums do not count: PostgreSQL cleans up regardless of them.
+_FIND_OLDER: Final = sql.SQL(
     "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
     " AND greatest(age(backend_xmin), age(backend_xid)) >= age(CAST(%(xid)s AS xid))"
     " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) LIMIT 1"
 )
-_PATIENCE: Final = 1.0  # seconds that an erase waits for them
+_PURGE_WAIT_SECONDS: Final = 1.0  # how long a purge waits for older transactions
 
 Connection = psycopg.Connection[Row]
 
 
-def _text(query: str) -> sql.SQL:
-    """Our own files are the only source of SQL text."""
+def _to_sql(query: str) -> sql.SQL:
+    """Return SQL text of our own files as a query. There is no other source of it."""
     return sql.SQL(query)
 
 
 class PostgresTransaction:
+    """Implements `Transaction` on a connection whose transaction has begun."""
+
     def __init__(self, connection: Connection, queries: dict[str, sql.SQL]) -> None:
         self._connection = connection
         self._queries = queries
@@ -76,6 +75,8 @@ class PostgresTransaction:
 
 
 class PostgresDriver:
+    """Implements `Driver` on a PostgreSQL server."""
+
     dialect = "postgres"
     inline = False
 
@@ -86,12 +87,12 @@ class PostgresDriver:
             raise InvalidInput("invalid_location", "The PostgreSQL address cannot be read.") from None
         self._dsn = dsn
         self._migrations = schema.load("postgres") if migrations is None else tuple(migrations)
-        self._queries = {name: _text(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
+        self._queries = {name: _to_sql(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
         self._pool = ThreadPoolExecutor(connections, thread_name_prefix="recollect-postgres")
         self._local = threading.local()
         self._lock = threading.Lock()
         self._open_connections: set[Connection] = set()
-        self._together = Together(self._handle, self._start)
+        self._group_commit = GroupCommit(self._handle, self._start)
 
     # Opening and closing
 
@@ -124,19 +125,19 @@ class PostgresDriver:
             connection.close()
 
     def _migrate(self, connection: Connection, now: int) -> None:
-        if not schema.outstanding(self._applied(connection), self._migrations):
+        if not schema.find_outstanding(self._read_applied(connection), self._migrations):
             return
         connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
         try:
-            for migration in schema.outstanding(self._applied(connection), self._migrations):
+            for migration in schema.find_outstanding(self._read_applied(connection), self._migrations):
                 with connection.transaction():
                     connection.execute(
                         "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY,"
                         " name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)"
                     )
-                    # A writer that has just found the older version holds this up until it is through.
+                    # Wait for writers that have just read the older version.
                     connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
-                    connection.execute(_text(migration.sql))
+                    connection.execute(_to_sql(migration.sql))
                     connection.execute(
                         "INSERT INTO schema_migrations VALUES (%s, %s, %s, %s)",
                         (migration.version, migration.name, migration.sha256, now),
@@ -144,34 +145,41 @@ class PostgresDriver:
         finally:
             connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
 
-    def _applied(self, connection: Connection) -> dict[int, str]:
-        found = connection.execute("SELECT to_regclass('schema_migrations') IS NOT NULL AS there").fetchone()
-        if not found or not found["there"]:
+    def _read_applied(self, connection: Connection) -> dict[int, str]:
+        """Return the hashes of applied migrations by version."""
+        row = connection.execute("SELECT to_regclass('schema_migrations') IS NOT NULL AS has_schema").fetchone()
+        if not row or not row["has_schema"]:
             return {}
         rows = connection.execute("SELECT version, sha256 FROM schema_migrations").fetchall()
         return {row["version"]: row["sha256"] for row in rows}
 
     # Reading and writing
 
-    def read_inline(self) -> None:
-        """A server elsewhere keeps one waiting: nothing changes."""
+    def enable_inline_reads(self) -> None:
+        """Change nothing: a read from a server would block the caller's thread for too long."""
 
-    def read(self, job: Job[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
-        return self._submit(lambda connection: self._run(connection, _READING, job))
+    def read(self, function: TxFunction[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
+        return self._submit(lambda connection: self._run(connection, _BEGIN_READ, function))
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no results are cached."""
 
-    def write(self, job: Job[T]) -> Future[T]:
-        return self._submit(lambda connection: self._run(connection, _WRITING, self._checked(job)))
+    def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
+        return []  # the server's files are out of reach
+
+    def read_start(self, path: str) -> bytes:
+        return next(read_blocks(path), b"")
+
+    def write(self, function: TxFunction[T]) -> Future[T]:
+        return self._submit(lambda connection: self._run(connection, _BEGIN_WRITE, self._with_schema_check(function)))
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
-        return self._together.add(handler, item)
+        return self._group_commit.add(handler, item)
 
-    def _checked(self, job: Job[T]) -> Job[T]:
-        """A newer process may have migrated the database under us; then this one must not write any more."""
+    def _with_schema_check(self, function: TxFunction[T]) -> TxFunction[T]:
+        """Return a function that first raises if a newer process migrated the database: this one must not write."""
 
-        def run(tx: Any) -> T:
+        def check_and_run(tx: Any) -> T:
             row = tx.one("schema_version")
             if row is None or row["version"] != len(self._migrations):
                 raise StoreUnavailable(
@@ -179,19 +187,20 @@ class PostgresDriver:
                     "Another process changed the schema of the database. Restart this one.",
                     retryable=False,
                 )
-            return job(tx)
+            return function(tx)
 
-        return run
+        return check_and_run
 
-    def _run(self, connection: Connection, begin: sql.SQL, job: Job[T]) -> T:
-        for attempt in range(_TRIES):
+    def _run(self, connection: Connection, begin: sql.SQL, function: TxFunction[T]) -> T:
+        """Run a function in a transaction, again if the database could not order it among others."""
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 connection.execute(begin)
-                result = job(PostgresTransaction(connection, self._queries))
+                result = function(PostgresTransaction(connection, self._queries))
                 connection.execute("COMMIT")
             except (errors.SerializationFailure, errors.DeadlockDetected):
                 connection.execute("ROLLBACK")
-                if attempt == _TRIES - 1:
+                if attempt == _MAX_ATTEMPTS - 1:
                     raise
             except BaseException:
                 with suppress(psycopg.Error):
@@ -201,17 +210,17 @@ class PostgresDriver:
                 return result
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _submit(self, work: Callable[[Connection], T]) -> Future[T]:
-        return self._start(lambda: self._on_connection(work))
+    def _submit(self, function: Callable[[Connection], T]) -> Future[T]:
+        return self._start(lambda: self._on_connection(function))
 
-    def _start(self, work: Callable[[], T]) -> Future[T]:
+    def _start(self, function: Callable[[], T]) -> Future[T]:
         try:
-            return self._pool.submit(work)
+            return self._pool.submit(function)
         except RuntimeError:  # the pool is shut down
             raise StoreUnavailable("store_closed", "This memory is closed.", retryable=False) from None
 
-    def _on_connection(self, work: Callable[[Connection], T]) -> T:
-        """Run on this thread's connection. If that one broke while it was idle, on a new one."""
+    def _on_connection(self, function: Callable[[Connection], T]) -> T:
+        """Run a function on this thread's connection, or on a new one if that broke while it was idle."""
         with _translated():
             connection = getattr(self._local, "connection", None)
             if connection is not None and not connection.closed:
@@ -222,41 +231,42 @@ class PostgresDriver:
                     connection = None
             if connection is None or connection.closed:
                 connection = self._local.connection = self._connect()
-            return work(connection)
+            return function(connection)
 
     def _handle(self, handler: Handler[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
-        job = self._checked(lambda tx: handler(tx, items))
-        return self._on_connection(lambda connection: self._run(connection, _WRITING, job))
+        handle_items = self._with_schema_check(lambda tx: handler(tx, items))
+        return self._on_connection(lambda connection: self._run(connection, _BEGIN_WRITE, handle_items))
 
-    # Upkeep
+    # Maintenance
 
-    def purge(self) -> Future[Purged]:
+    def purge(self) -> Future[PurgeResult]:
         return self._submit(self._purge)
 
-    def _purge(self, connection: Connection) -> Purged:
-        """Vacuum once nobody can see the deleted rows any more; a transaction that stays too long leaves them pending.
+    def _purge(self, connection: Connection) -> PurgeResult:
+        """Vacuum when no older transaction can see the deleted rows. One that stays too long leaves them pending.
 
-        Asked before the vacuum, not after: whoever held the rows while it ran might be gone a moment later.
+        Older transactions are looked for before the vacuum: one that held rows while it ran may be gone afterwards.
         """
-        now = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
-        deadline = time.monotonic() + _PATIENCE
-        while held := connection.execute(_OLDER, now).fetchone() is not None:
+        own_id = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
+        deadline = time.monotonic() + _PURGE_WAIT_SECONDS
+        while is_held := connection.execute(_FIND_OLDER, own_id).fetchone() is not None:
             if time.monotonic() > deadline:
                 break
-            time.sleep(_PATIENCE / 50)
-        for table in VACUUMED:
+            time.sleep(_PURGE_WAIT_SECONDS / 50)
+        for table in tables.VACUUMED:
             connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
         settings = connection.execute(
             "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'max_wal_size')"
         ).fetchall()
-        shown = {row["name"]: row["setting"] for row in settings}
-        kept = [f"write-ahead log: until recycled (about {shown.get('max_wal_size')} MB of further writes)"]
-        if shown.get("archive_mode") != "off":
+        values = {row["name"]: row["setting"] for row in settings}
+        kept = [f"write-ahead log: until recycled (about {values.get('max_wal_size')} MB of further writes)"]
+        if values.get("archive_mode") != "off":
             kept.append("archived write-ahead log: until your archive's retention removes it")
         kept.append("base backups and dumps made before: until you delete them")
-        return Purged(pending=held, kept_elsewhere=tuple(kept))
+        return PurgeResult(pending=is_held, kept_elsewhere=tuple(kept))
 
-    def tidy(self) -> Future[None]:
+    def maintain(self) -> Future[None]:
+        """Do nothing: the server maintains its own files."""
         done: Future[None] = Future()
         done.set_result(None)
         return done
@@ -279,44 +289,44 @@ class PostgresDriver:
         return self._submit(lambda connection: self._backup(connection, target))
 
     def _backup(self, connection: Connection, target: str) -> None:
-        self._run(connection, _READING, lambda tx: _write_out(tx, target))
+        self._run(connection, _BEGIN_READ, lambda tx: _copy_to_file(tx, target))
 
     def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
         return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
 
     def _restore(self, connection: Connection, source: str, now: int, epoch: str, save_to: str | None) -> None:
         with upgraded_copy(source, now) as path:
-            file = SqliteDriver(path, readers=1, saves=False)
+            file = SqliteDriver(path, readers=1, backs_up=False)
             file.open(now)
             try:
 
-                def copy(target: Transaction) -> None:
+                def replace_everything(target: Transaction) -> None:
                     target.run("lock_everything")
                     if save_to is not None:
-                        _write_out(target, save_to)
-                    file.read(lambda there: copy_log(there, target)).result()
-                    target.run("change_generations", by=generations_in(epoch))
+                        _copy_to_file(target, save_to)
+                    file.read(lambda source: copy_log(source, target)).result()
+                    target.run("change_generations", by=generation_step(epoch))
                     target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
-                self._run(connection, _WRITING, self._checked(copy))
+                self._run(connection, _BEGIN_WRITE, self._with_schema_check(replace_everything))
             finally:
                 file.close()
 
 
-def _write_out(source: Transaction, target: str) -> None:
-    """Everything that a transaction sees, to a new SQLite file."""
+def _copy_to_file(source: Transaction, target: str) -> None:
+    """Copy everything that a transaction sees to a new SQLite file."""
     with new_file(target) as draft:
         file = SqliteDriver(draft, readers=0)
         file.open(0)
         try:
-            file.write(lambda there: copy_log(source, there)).result()
-            file.settle()
+            file.write(lambda tx: copy_log(source, tx)).result()
+            file.leave_wal()
         finally:
             file.close()
 
 
 class _translated:  # noqa: N801 - reads as a word: `with _translated():`
-    """Turns psycopg's exceptions into ours, in one place."""
+    """Raises our own exception in place of psycopg's, for everything in the block."""
 
     def __enter__(self) -> None:
         return None

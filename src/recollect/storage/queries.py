@@ -1,27 +1,35 @@
-"""Named queries: SQL lives in .sql files, is read once, and is asked for by name.
+"""Named queries: SQL lives in the files of `storage/sql`, is read once, and is asked for by name.
 
-`common.sql` holds what both databases understand; `sqlite.sql` and `postgres.sql` hold the rest under equal names.
-A query begins with `-- name: …`. Parameters are written `:name`; PostgreSQL's spelling is made here.
-Every query names `:person` or `:key` of something already found under a person; what works for the whole store says
-`-- system: why` (a test holds this).
+`sqlite.sql` and `postgres.sql` hold what one database needs alone, under equal names; all other files are understood by
+both. A query begins with `-- name: …`. Parameters are written `:name`; PostgreSQL's spelling is made here. Columns of a
+message are written `{message_columns}` and the like, and made from `core.message.FIELDS`.
+
+Every query names `:person` or the `:key` of something that was found under a person; one that works for the whole store
+says why (`-- system: …`). A test holds this.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Final
 
+from recollect.core.message import FIELDS
+
+DIALECTS: Final = ("sqlite", "postgres")
+JSONB_VERSION: Final = 3_051_000  # the first SQLite with jsonb_each, which is three times as fast here
 _NAME: Final = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _SYSTEM: Final = re.compile(r"^-- system: (.+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
+_POSTGRES_TYPES: Final = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "TEXT": "TEXT"}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement. `system` gives the reason when it is not bound to a person."""
+    """One statement. `system` gives the reason if it is not bound to a person."""
 
     name: str
     sql: str
@@ -29,34 +37,67 @@ class Query:
 
     @property
     def parameters(self) -> frozenset[str]:
+        """Return the names of its parameters."""
         return frozenset(_PARAMETER.findall(self.sql))
 
 
 def parse(text: str) -> dict[str, Query]:
+    """Return the queries of a file by name. Raise ValueError if two have the same name."""
     parts = _NAME.split(text)[1:]
     queries: dict[str, Query] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in queries:
-            raise ValueError(f"query {name} stands twice")
+            raise ValueError(f"two queries are named {name}")
         reason = _SYSTEM.search(body)
         lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
         sql = "\n".join(lines).strip().rstrip(";")
-        queries[name] = Query(name, sql, reason.group(1) if reason else None)
+        queries[name] = Query(name, _with_columns(sql), reason.group(1) if reason else None)
     return queries
 
 
 @cache
 def load(dialect: str) -> dict[str, Query]:
-    """All queries of one dialect: the common ones, and those written for it alone."""
-    folder = resources.files("recollect.storage")
-    common = parse(folder.joinpath("common.sql").read_text("utf-8"))
-    own = parse(folder.joinpath(f"{dialect}.sql").read_text("utf-8"))
-    twice = common.keys() & own.keys()
-    if twice:
-        raise ValueError(f"common and {dialect} both define {sorted(twice)}")
-    return common | own
+    """Return all queries of a dialect: those that both databases understand, and those written for it alone."""
+    folder = resources.files("recollect.storage").joinpath("sql")
+    others = {f"{other}.sql" for other in DIALECTS if other != dialect}
+    queries: dict[str, Query] = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql") and file.name not in others:
+            own = parse(file.read_text("utf-8"))
+            if twice := queries.keys() & own.keys():
+                raise ValueError(f"{file.name} and another file both define {sorted(twice)}")
+            queries |= own
+    return queries
+
+
+def load_for_sqlite(version: int) -> dict[str, Query]:
+    """Return the queries for a version of SQLite. An older one takes rows as JSON text instead of binary JSON."""
+    queries = load("sqlite")
+    if version >= JSONB_VERSION:
+        return queries
+    return {name: replace(query, sql=query.sql.replace("jsonb_each", "json_each")) for name, query in queries.items()}
 
 
 def postgres_spelling(sql: str) -> str:
-    """`:name` → `%(name)s`; a literal percent sign is doubled."""
+    """Write `:name` as `%(name)s`, and double a literal percent sign."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+def _with_columns(sql: str) -> str:
+    """Put the columns of a message in place of `{message_…}`."""
+    for name, columns in _COLUMNS.items():
+        sql = sql.replace(f"{{{name}}}", columns)
+    return sql
+
+
+def _message_columns() -> Mapping[str, str]:
+    columns = {field.name: field.column for field in FIELDS if field.column is not None}
+    return {
+        "message_columns": ", ".join(columns),
+        "message_json_values": ", ".join(f"value ->> '{name}'" for name in columns),
+        "message_record_values": ", ".join(f"r.{name}" for name in columns),
+        "message_record_columns": ", ".join(f"{name} {_POSTGRES_TYPES[kind]}" for name, kind in columns.items()),
+    }
+
+
+_COLUMNS: Final = _message_columns()

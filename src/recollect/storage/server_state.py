@@ -1,4 +1,4 @@
-"""What servers share through the database: keys and sessions, which request an idempotency key stands for, stops."""
+"""Stores what the processes of a server share: API keys, sessions, idempotency keys and stop marks."""
 
 from __future__ import annotations
 
@@ -7,102 +7,111 @@ from typing import Final
 
 from recollect.core import times
 from recollect.core.models import Principal
-from recollect.storage.driver import NamedRun, Row, Run, Transaction
+from recollect.storage.driver import Row, RunInTransaction, RunNamedInTransaction, Transaction
 
-KEPT: Final = timedelta(days=7)  # idempotency keys
-SECRET: Final = "key_secret"  # noqa: S105 - the name of a row
+KEEP_REQUESTS_FOR: Final = timedelta(days=7)  # idempotency keys and stop marks
+SECRET_NAME: Final = "key_secret"  # noqa: S105 - the name of a row
 
 
-class Serving:
-    def __init__(self, read: NamedRun, write: Run) -> None:
+class ServerStateStore:
+    """The shared state of server processes. Methods without a principal serve the operator, or find out who asks."""
+
+    def __init__(self, read: RunNamedInTransaction, write: RunInTransaction) -> None:
         self._read, self._write = read, write
 
-    # Keys: found by their public id; only a keyed hash of the rest is kept.
+    # Keys: found by their public id; only a keyed hash of the rest is stored.
 
-    async def secret(self, fresh: str, *, now: datetime) -> str:
-        """What hashes are keyed with: the one that is stored, or this one from now on."""
+    async def secret(self, new_secret: str, *, now: datetime) -> str:
+        """Return the stored secret that hashes are keyed with. Store `new_secret` if there is none."""
 
-        def job(tx: Transaction) -> str:
-            tx.run("keep_secret", name=SECRET, value=fresh, now=times.to_micros(now))
-            return str((tx.one("get_secret", name=SECRET) or {})["value"])
+        def keep_first(tx: Transaction) -> str:
+            tx.run("keep_secret", name=SECRET_NAME, value=new_secret, now=times.to_micros(now))
+            return str((tx.one("get_secret", name=SECRET_NAME) or {})["value"])
 
-        found: Row | None = await self._read(lambda tx: tx.one("get_secret", name=SECRET))
-        return str(found["value"]) if found is not None else str(await self._write(job))
+        row: Row | None = await self._read(lambda tx: tx.one("get_secret", name=SECRET_NAME))
+        return str(row["value"]) if row is not None else str(await self._write(keep_first))
 
     async def add_key(self, row: Row) -> None:
+        """Store a new key."""
         await self._write(lambda tx: tx.run("insert_key", **row))
 
     async def keys(self) -> list[Row]:
-        found: list[Row] = await self._read(lambda tx: tx.all("every_key"))
-        return found
+        """Return all keys, oldest first, without their hashes."""
+        rows: list[Row] = await self._read(lambda tx: tx.all("every_key"))
+        return rows
 
     async def key(self, id: str) -> Row | None:
+        """Return a key with its hash."""
         return await self._read(lambda tx: tx.one("get_key", id=id), ("key", id))
 
     async def has_keys(self) -> bool:
+        """Say whether a key was ever made. Revoked ones count."""
         return await self._read(lambda tx: tx.one("any_key")) is not None
 
     async def revoke_key(self, id: str, *, now: datetime) -> bool:
-        """Its sessions end with it."""
+        """Revoke a key and end its sessions. Return False if there is no such key, or it was revoked before."""
 
-        def job(tx: Transaction) -> bool:
+        def revoke(tx: Transaction) -> bool:
             tx.run("end_sessions_of", id=id)
             return bool(tx.run("revoke_key", id=id, now=times.to_micros(now)))
 
-        return bool(await self._write(job))
+        return bool(await self._write(revoke))
 
     # Sessions
 
     async def add_session(self, hash: bytes, key: str, *, now: datetime, until: datetime) -> None:
-        def job(tx: Transaction) -> None:
+        """Store a session of a key, by the hash of its cookie."""
+
+        def insert_session(tx: Transaction) -> None:
             moment = times.to_micros(now)
             tx.run("insert_session", hash=hash, id=key, now=moment, until=times.to_micros(until))
 
-        await self._write(job)
+        await self._write(insert_session)
 
     async def session(self, hash: bytes) -> Row | None:
-        """The session with its key."""
-        found: Row | None = await self._read(lambda tx: tx.one("get_session", hash=hash))
-        return found
+        """Return a session together with its key."""
+        row: Row | None = await self._read(lambda tx: tx.one("get_session", hash=hash))
+        return row
 
     async def end_session(self, hash: bytes) -> None:
+        """Delete a session."""
         await self._write(lambda tx: tx.run("end_session", hash=hash))
 
-    async def tidy(self, *, now: datetime) -> None:
-        """What is over: sessions, old idempotency keys, stops that nobody can be waiting for."""
+    async def delete_expired(self, *, now: datetime) -> None:
+        """Delete expired sessions, idempotency keys and stop marks."""
 
-        def job(tx: Transaction) -> None:
-            before = times.to_micros(now - KEPT)
+        def delete_rows(tx: Transaction) -> None:
+            before = times.to_micros(now - KEEP_REQUESTS_FOR)
             tx.run("forget_sessions", now=times.to_micros(now))
             tx.run("forget_requests", before=before)
             tx.run("forget_stops", before=before)
 
-        await self._write(job)
+        await self._write(delete_rows)
 
-    # Idempotency
+    # Idempotency keys
 
-    async def first_use(self, principal: Principal, id: str, fingerprint: bytes, *, now: datetime) -> bytes:
-        """What the key was first used for, which is this if it is new."""
+    async def first_fingerprint(self, principal: Principal, id: str, fingerprint: bytes, *, now: datetime) -> bytes:
+        """Return the fingerprint that an idempotency key was first used with; store this one if the key is new."""
 
-        def job(tx: Transaction) -> bytes:
+        def keep_first(tx: Transaction) -> bytes:
             moment = times.to_micros(now)
             tx.run("insert_request", person=principal.person, id=id, fingerprint=fingerprint, now=moment)
             row = tx.one("get_request", person=principal.person, id=id)
             return bytes(row["fingerprint"]) if row is not None else fingerprint
 
-        return bytes(await self._write(job))
+        return bytes(await self._write(keep_first))
 
-    # Stops
+    # Stop marks
 
-    async def stop(self, principal: Principal, conversation: str, *, now: datetime) -> None:
-        """The conversation is given by a digest: one that is not stored leaves no name here either."""
+    async def mark_stopped(self, principal: Principal, conversation: str, *, now: datetime) -> None:
+        """Store a stop mark. `conversation` is a digest of the name: a temporary one leaves no name behind."""
 
-        def job(tx: Transaction) -> None:
+        def put_mark(tx: Transaction) -> None:
             tx.run("put_stop", person=principal.person, conversation=conversation, now=times.to_micros(now))
 
-        await self._write(job)
+        await self._write(put_mark)
 
-    async def stops(self, *, since: datetime) -> list[tuple[str, str, datetime]]:
-        """Whose answers in which conversations somebody wanted stopped since then, and when."""
+    async def stops_since(self, since: datetime) -> list[tuple[str, str, datetime]]:
+        """Return person, digest of the conversation and moment of every stop mark since a moment."""
         rows = await self._read(lambda tx: tx.all("stops_since", since=times.to_micros(since)))
         return [(row["person"], row["conversation"], times.from_micros(row["at"])) for row in rows]

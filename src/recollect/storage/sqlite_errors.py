@@ -1,4 +1,4 @@
-"""SQLite's exceptions, turned into ours in one place."""
+"""Translates SQLite's exceptions into ours."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from recollect.core.errors import RecollectError, StoreUnavailable
 
 
 def closed_error() -> StoreUnavailable:
+    """Return the error for a store that is used after `close`."""
     return StoreUnavailable("store_closed", "This memory is closed.", retryable=False)
 
 
 class translated:  # noqa: N801 - reads as a word: `with translated():`
-    """Turns SQLite's exceptions into ours, in one place."""
+    """Raises our own exception in place of SQLite's, for everything in the block."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            translated = translate(error)
-            if translated is not error:
-                raise translated from error
+            own_error = translate(error)
+            if own_error is not error:
+                raise own_error from error
 
 
 _CODES: Final[tuple[tuple[type[apsw.Error], str, str, bool], ...]] = (
@@ -50,11 +51,12 @@ _CODES: Final[tuple[tuple[type[apsw.Error], str, str, bool], ...]] = (
 
 
 def translate(error: BaseException) -> BaseException:
+    """Return our own exception for one of SQLite's. Return any other one unchanged."""
     if isinstance(error, RecollectError) or not isinstance(error, apsw.Error):
         return error
     for kind, code, message, retryable in _CODES:
         if isinstance(error, kind):
-            translated = StoreUnavailable(code, message, retryable=retryable)
-            translated.__cause__ = error
-            return translated
+            own_error = StoreUnavailable(code, message, retryable=retryable)
+            own_error.__cause__ = error
+            return own_error
     return error

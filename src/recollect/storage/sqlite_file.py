@@ -1,16 +1,14 @@
-"""What concerns an SQLite file as a file: checkpoints, snapshots, merged full text, health.
+"""Treats an SQLite database as a file: checkpoints, snapshots, reading its bytes, its health.
 
 Plain functions of an open connection; the driver decides when they run.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -18,23 +16,24 @@ from urllib.parse import quote
 
 import apsw
 
-from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import Finding
-from recollect.storage.driver import generations_in
+from recollect.storage.driver import generation_step
+from recollect.storage.file_drafts import new_file
 
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-BLOCK: Final = 1024 * 1024
-ABANDONED: Final = 600  # seconds
-WAL_WARNING: Final = 64 * 1024 * 1024
-FREE_PAGES: Final = 64  # that a file may have; there are always some
-GIVEN_BACK: Final = 2000  # pages at a time: others wait for it meanwhile
+BLOCK_BYTES: Final = 1024 * 1024
+WAL_WARNING_BYTES: Final = 64 * 1024 * 1024
+DISK_WARNING_BYTES: Final = 200 * 1024 * 1024  # free on the disk
+MAX_FREE_PAGES: Final = 64  # a file may keep so many; it always has some
+PAGES_PER_RELEASE: Final = 2000  # writers wait while pages are released
+CHECKPOINT_POLL_SECONDS: Final = 0.05
 
 
-class Safeguard:
-    """Before 3.51.3, two processes that checkpoint at once may damage a WAL database.
+class CheckpointGuard:
+    """Protects a file from a bug of SQLite before 3.51.3: two processes that checkpoint at once may damage it.
 
-    On such a library the automatic checkpoint is switched off and ours run one at a time under a file lock.
+    If `active`, the driver switches automatic checkpoints off, and ours run one at a time under a file lock.
     """
 
     def __init__(self, path: str, version: int) -> None:
@@ -44,6 +43,7 @@ class Safeguard:
 
     @contextmanager
     def checkpointing(self) -> Iterator[None]:
+        """Hold the file lock during a checkpoint, if the guard is active."""
         if not self.active:
             yield
             return
@@ -57,6 +57,7 @@ class Safeguard:
             os.close(lock)
 
     def findings(self) -> list[Finding]:
+        """Return which SQLite runs, and a warning if it has the bug."""
         name = f"SQLite {self.version // 1_000_000}.{self.version // 1000 % 1000}.{self.version % 1000}"
         if self.version >= SAFE_VERSION:
             return [Finding("sqlite", "ok", f"{name}, bundled with apsw {apsw.apsw_version()}")]
@@ -65,13 +66,13 @@ class Safeguard:
 
 
 def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) -> bool:
-    """Move the write-ahead log into the database. False if a reader elsewhere still needs it."""
+    """Move the write-ahead log into the database. Return False if another reader needs it for all of `seconds`."""
     deadline = time.monotonic() + seconds
     before = connection.pragma("busy_timeout")
     while True:
         connection.set_busy_timeout(int(seconds * 1000))
         try:
-            busy = _number(connection, f"PRAGMA wal_checkpoint({mode})")
+            busy = _read_number(connection, f"PRAGMA wal_checkpoint({mode})")
         except apsw.BusyError:
             busy = 1
         finally:
@@ -80,73 +81,31 @@ def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) 
             return True
         if time.monotonic() >= deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(CHECKPOINT_POLL_SECONDS)
 
 
 def snapshot(connection: apsw.Connection, target: str, *, replace: bool = False) -> None:
-    """A consistent, compact copy in a new file."""
+    """Write a consistent, compact copy to a new file."""
     with new_file(target, replace=replace) as draft:
         connection.execute("VACUUM INTO ?", (draft,))
 
 
-@contextmanager
-def new_file(target: str, *, replace: bool = False) -> Iterator[str]:
-    """A file that appears under its name only when it is whole and synced; one that is there stays, unless told."""
-    goal = Path(target)
-    if not goal.parent.is_dir():
-        raise InvalidInput("folder_not_found", f"There is no folder {goal.parent}.")
-    if goal.exists() and not replace:
-        raise _exists(target)
-    draft = goal.with_name(f"{goal.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
-    draft.touch(mode=0o600)
-    try:
-        yield str(draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        _publish(draft, goal, replace=replace)
-    except FileExistsError:
-        raise _exists(target) from None
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_folder(goal.parent)
+def find_in_files(files: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return which of these texts the files contain, as UTF-8."""
+    needles = {text: text.encode() for text in texts}
+    overlap = max((len(needle) for needle in needles.values()), default=1) - 1
+    found: set[str] = set()
+    for file in files:
+        tail = b""
+        for block in read_blocks(file) if needles and Path(file).exists() else ():
+            window = tail + block
+            found.update(text for text, needle in needles.items() if needle in window)
+            tail = window[-overlap:] if overlap else b""
+    return [text for text in texts if text in found]
 
 
-def _publish(draft: Path, goal: Path, *, replace: bool) -> None:
-    if not replace:
-        try:
-            goal.hardlink_to(draft)  # unlike a rename, this fails if somebody else was quicker
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links: claim the name first
-            os.close(os.open(goal, os.O_CREAT | os.O_EXCL, 0o600))
-        else:
-            return
-    draft.replace(goal)
-
-
-def _exists(target: str) -> StoreUnavailable:
-    return StoreUnavailable("backup_exists", f"{target} exists already.", retryable=False)
-
-
-def copies_beside(path: Path) -> list[Path]:
-    """Backups and unfinished drafts that we ourselves put beside a database."""
-    name = glob.escape(path.name)
-    return [*path.parent.glob(f"{name}.*.backup"), *path.parent.glob(f"{name}.*.part")]
-
-
-def clear_drafts(path: str) -> None:
-    """Remove unfinished files that a killed process left beside the database: they may hold text.
-
-    Nothing tells for sure that their writer is gone, but a writer does not rest for minutes.
-    """
-    for draft in copies_beside(Path(path)):
-        with suppress(FileNotFoundError):
-            if draft.suffix == ".part" and time.time() - draft.stat().st_mtime > ABANDONED:
-                draft.unlink()
-
-
-def blocks(path: str) -> Iterator[bytes]:
-    """The bytes of a database or its log, a piece at a time, read through SQLite's own file layer.
+def read_blocks(path: str) -> Iterator[bytes]:
+    """Yield the bytes of a database or its log, a block at a time, read through SQLite's own file layer.
 
     A database that is open must never be opened and closed in any other way: on POSIX that would drop the locks which
     SQLite holds on it for the whole process.
@@ -155,22 +114,22 @@ def blocks(path: str) -> Iterator[bytes]:
     file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_READONLY | kind, 0])
     try:
         size = file.xFileSize()
-        for start in range(0, size, BLOCK):
-            yield file.xRead(min(BLOCK, size - start), start)
+        for start in range(0, size, BLOCK_BYTES):
+            yield file.xRead(min(BLOCK_BYTES, size - start), start)
     finally:
         file.xClose()
 
 
-def give_back_pages(connection: apsw.Connection) -> None:
-    """Make the file smaller by pages that nothing uses any more, some at a time; if somebody writes, another time."""
+def release_free_pages(connection: apsw.Connection) -> None:
+    """Make the file smaller by some of its unused pages. Do nothing while another process writes."""
     free, pages = (int(connection.pragma(name)) for name in ("freelist_count", "page_count"))
-    if free > max(FREE_PAGES, pages // 20):
+    if free > max(MAX_FREE_PAGES, pages // 20):
         with suppress(apsw.BusyError):
-            connection.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK})").fetchall()
+            connection.execute(f"PRAGMA incremental_vacuum({PAGES_PER_RELEASE})").fetchall()
 
 
 def rewrite(connection: apsw.Connection) -> None:
-    """Write the whole file anew from its live rows.
+    """Write the whole file again from its live rows.
 
     `secure_delete` overwrites what a DELETE frees, but where a deletion makes SQLite move neighbouring rows to another
     page, their old copies stay in the unused part of the page they left, and a later DELETE does not find those.
@@ -180,17 +139,17 @@ def rewrite(connection: apsw.Connection) -> None:
 
 
 def begin_epoch(connection: apsw.Connection, epoch: str, now: int) -> None:
-    """What is about to take the place of another store tells itself apart from it."""
+    """Give a database that is about to replace another one a new epoch, and its conversations new generations."""
     connection.execute(
         "INSERT INTO settings (person, name, value, changed_at) VALUES ('', 'epoch', ?1, ?2)"
         " ON CONFLICT (person, name) DO UPDATE SET value = ?1, changed_at = ?2",
         (epoch, now),
     )
-    connection.execute("UPDATE conversations SET generation = generation + ?", (generations_in(epoch),))
+    connection.execute("UPDATE conversations SET generation = generation + ?", (generation_step(epoch),))
 
 
 def copy_database(source: str, target: str) -> None:
-    """A copy of a database file as it is, with what its own log may still hold."""
+    """Copy a database file as it is, with what its write-ahead log still holds."""
     origin = apsw.Connection(f"file:{quote(str(Path(source).absolute()))}?mode=ro", flags=_READ_ONLY)
     copy = apsw.Connection(target)
     try:
@@ -203,7 +162,7 @@ def copy_database(source: str, target: str) -> None:
 def overwrite(target: apsw.Connection, source: apsw.Connection, *, before: Callable[[], None] = lambda: None) -> None:
     """Replace all pages of one database by those of another, in one transaction of the target.
 
-    `before` runs when the target is locked and still as it was: what it saves is all there is.
+    `before` runs when the target is locked and not yet changed, so what it saves is complete.
     """
     with target.backup("main", source, "main") as pages:
         pages.step(1)
@@ -212,50 +171,43 @@ def overwrite(target: apsw.Connection, source: apsw.Connection, *, before: Calla
             pages.step(-1)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _number(connection: apsw.Connection, question: str) -> int:
-    """The first column of the first row."""
-    row = connection.execute(question).fetchone()
+def _read_number(connection: apsw.Connection, sql: str) -> int:
+    """Return the first column of the first row."""
+    row = connection.execute(sql).fetchone()
     return int(row[0]) if row else 0
 
 
 def examine(connection: apsw.Connection, path: str) -> list[Finding]:
-    return [_integrity(connection), _foreign_keys(connection), *_file(path)]
+    """Check the database and its file for damage. Return what was found, good or bad."""
+    return [_check_integrity(connection), _check_references(connection), *_check_file(path)]
 
 
-def _integrity(connection: apsw.Connection) -> Finding:
-    answer = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
-    if answer == ["ok"]:
+def _check_integrity(connection: apsw.Connection) -> Finding:
+    problems = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+    if problems == ["ok"]:
         return Finding("integrity", "ok", "integrity_check finds no damage")
-    return Finding("integrity", "error", "; ".join(map(str, answer)), "restore a backup")
+    return Finding("integrity", "error", "; ".join(map(str, problems)), "restore a backup")
 
 
-def _foreign_keys(connection: apsw.Connection) -> Finding:
-    orphans = _number(connection, "SELECT count(*) FROM pragma_foreign_key_check")
+def _check_references(connection: apsw.Connection) -> Finding:
+    orphans = _read_number(connection, "SELECT count(*) FROM pragma_foreign_key_check")
     if not orphans:
         return Finding("references", "ok", "every row belongs to something")
     return Finding("references", "error", f"{orphans} rows belong to nothing", "recollect rebuild")
 
 
-def _file(path: str) -> list[Finding]:
+def _check_file(path: str) -> list[Finding]:
     if path == ":memory:":
         return [Finding("file", "ok", "in memory; gone when the process ends")]
     file, wal = Path(path), Path(path + "-wal")
     findings = [Finding("file", "ok", f"{file} ({file.stat().st_size:,} bytes)")]
-    if wal.exists() and wal.stat().st_size > WAL_WARNING:
+    if wal.exists() and wal.stat().st_size > WAL_WARNING_BYTES:
         size = wal.stat().st_size
         findings.append(Finding("wal", "warning", f"the log holds {size:,} bytes", "close long-running readers"))
     if file.stat().st_mode & 0o077:
         detail = "other users of this machine may read the file"
         findings.append(Finding("permissions", "warning", detail, f"chmod 600 {file}"))
     free = shutil.disk_usage(file.parent).free
-    if free < 200 * 1024 * 1024:
+    if free < DISK_WARNING_BYTES:
         findings.append(Finding("disk", "warning", f"only {free:,} bytes are free", "free some space"))
     return findings

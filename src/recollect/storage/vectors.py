@@ -1,57 +1,73 @@
-"""Vectors in the store, and the embedders that made them: one is in force, those of others are outdated."""
+"""Stores vectors, and the embedders that made them. One embedder is current; vectors of others are outdated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from recollect.core import times
 from recollect.core.models import Principal
-from recollect.storage.driver import Row, Run, Transaction
-from recollect.storage.rows import MadeOf, unchanged
+from recollect.storage.driver import Row, RunInTransaction, Transaction
+from recollect.storage.jobs import Cursor, RewindTarget
+from recollect.storage.rows import MadeOf, read_if_unchanged
 from recollect.storage.texts import Texts
 
 
-class Vectors:
-    def __init__(self, read: Run, write: Run, texts: Texts) -> None:
+def _rewind(tx: Transaction, target: RewindTarget) -> None:
+    target.run(tx, "delete_vectors", everybody="delete_all_vectors")
+    target.run(tx, "rewind_vectors", everybody="rewind_all_vectors")
+
+
+CURSOR: Final = Cursor("unembedded_conversations", None, _rewind)  # moves with the vectors: the embedder may change
+
+
+class VectorStore:
+    """The vectors and embedders of the store."""
+
+    def __init__(self, read: RunInTransaction, write: RunInTransaction, texts: Texts) -> None:
         self._read, self._write, self._texts = read, write, texts
 
-    async def use(self, name: str, dimensions: int, *, passages: int, now: datetime, backfill: bool = True) -> Row:
-        """The row of this embedder, which is in force from now on. Another one's vectors are then outdated.
+    async def use_embedder(
+        self, name: str, dimensions: int, *, passages: int, now: datetime, backfill: bool = True
+    ) -> Row:
+        """Make an embedder the current one and return its row. Vectors of another one are outdated then.
 
         Without `backfill` only messages that come from now on get vectors.
         """
-        asked = {"name": name, "dimensions": dimensions, "passages": passages}
+        values = {"name": name, "dimensions": dimensions, "passages": passages}
 
-        def job(tx: Transaction) -> Row:
+        def make_current(tx: Transaction) -> Row:
             tx.run("lock_embedders")
             newest = tx.one("newest_embedder")
-            if newest is not None and asked.items() <= newest.items():
+            if newest is not None and values.items() <= newest.items():
                 return newest
-            tx.run("insert_embedder", **asked, now=times.to_micros(now))
+            tx.run("insert_embedder", **values, now=times.to_micros(now))
             tx.run("outdate_vectors" if backfill else "skip_vectors")
-            made = tx.one("newest_embedder")
-            assert made is not None  # noqa: S101 - inserted in this transaction
-            return made
+            inserted = tx.one("newest_embedder")
+            assert inserted is not None  # noqa: S101 - inserted in this transaction
+            return inserted
 
         newest = await self._read(lambda tx: tx.one("newest_embedder"))
-        if newest is not None and asked.items() <= newest.items():
-            return newest  # the rule; nothing is written for it
-        return await self._write(job)
+        if newest is not None and values.items() <= newest.items():
+            return newest  # the usual case: nothing is written
+        return await self._write(make_current)
 
-    async def in_force(self) -> Row | None:
+    async def current_embedder(self) -> Row | None:
+        """Return the row of the current embedder."""
         return await self._read(lambda tx: tx.one("newest_embedder"))
 
     async def embedders(self) -> list[Row]:
+        """Return the rows of all embedders that were ever used, oldest first."""
         return await self._read(lambda tx: tx.all("every_embedder"))
 
     async def unembedded(
         self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
     ) -> list[Row]:
-        scope = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
+        """Return the messages of a stretch that have no vectors of this embedder."""
+        params = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
         return await self._read(
-            lambda tx: self._texts.fill(tx, tx.all("unembedded_messages", **scope, embedder=embedder))
+            lambda tx: self._texts.fill(tx, tx.all("unembedded_messages", **params, embedder=embedder))
         )
 
     async def save(
@@ -65,31 +81,35 @@ class Vectors:
         after: int,
         through: int,
     ) -> bool:
-        """Vectors by seq. When none are missing any more, they serve, and those of other embedders go.
+        """Store vectors by seq. Return False, and store nothing, if another embedder is current by now.
 
-        False if another embedder is in force by now: then nothing is saved.
+        When no message lacks vectors of this embedder, recall uses them, and those of other embedders are deleted.
         """
 
-        def job(tx: Transaction) -> bool:
-            scope = unchanged(tx, {"person": principal.person, "conversation": conversation}, made_of)
+        def store_vectors(tx: Transaction) -> bool:
+            where = {"person": principal.person, "conversation": conversation}
+            row = read_if_unchanged(tx, where, made_of)
             newest = tx.one("newest_embedder")
             if newest != embedder:
                 return False
-            if scope is None:
+            if row is None:
                 return True
-            own = embedder["key"]
+            embedder_key = embedder["key"]
             key, generation = made_of
-            made = [{"key": key, "seq": seq, "embedder": own, "vectors": blob} for seq, blob in rows]
-            tx.many("save_vectors", made)
+            tx.many(
+                "save_vectors",
+                [{"key": key, "seq": seq, "embedder": embedder_key, "vectors": blob} for seq, blob in rows],
+            )
             tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
-            complete = through >= scope["last_seq"]
-            if complete and scope["embedder_key"] not in (None, own):  # without backfill, the old ones go on serving
-                made_now = tx.one("count_vectors", key=key, embedder=own) or {"n": 0}
-                complete = made_now["n"] >= scope["messages"]
-            if complete or scope["embedder_key"] is None:
-                tx.run("serve_vectors", key=key, embedder=own)
-            if complete and scope["embedder_key"] not in (None, own):
-                tx.run("delete_other_vectors", key=key, embedder=own)
+            replaces_others = row["embedder_key"] not in (None, embedder_key)
+            is_complete = through >= row["last_seq"]
+            if is_complete and replaces_others:  # without backfill the old vectors stay in use
+                stored = tx.one("count_vectors", key=key, embedder=embedder_key) or {"n": 0}
+                is_complete = stored["n"] >= row["messages"]
+            if is_complete or row["embedder_key"] is None:
+                tx.run("serve_vectors", key=key, embedder=embedder_key)
+            if is_complete and replaces_others:
+                tx.run("delete_other_vectors", key=key, embedder=embedder_key)
             return True
 
-        return await self._write(job)
+        return await self._write(store_vectors)

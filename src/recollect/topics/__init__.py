@@ -1,1 +1,4 @@
-"""What a conversation is about, and when it comes back to it. Imported when first needed: it brings numpy."""
+"""The impure half of topics: the jobs that assign messages to topics and fold topics.
+
+`matcher` and what it needs are imported when first used, because they import numpy.
+"""

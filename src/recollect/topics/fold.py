@@ -1,7 +1,8 @@
-"""Folding topics: what is older than their last few messages goes into the archive, told in a summary that grows.
+"""The job that folds topics: it moves their older messages into the archive and extends their summaries.
 
-It happens after the turn, off the request path. A topic that was brought back stays whole while it is the active one. A
-topic that faded leaves, when there are more than enough of them; nothing of it is lost.
+It runs after the turn, off the request path. A topic with many messages keeps only the newest ones outside the archive.
+A topic that came back stays whole for as long as it is the active one. When there are too many topics, those that faded
+go cold: all their messages are archived. Nothing is lost.
 """
 
 from __future__ import annotations
@@ -11,39 +12,44 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from recollect.brief.compression import Fold, Writer
+from recollect.brief.step import CompressionStep, Writer
 from recollect.core import archive, times
 from recollect.core.archive import Dictionary
-from recollect.core.compression import brief
-from recollect.core.compression.brief import Body
-from recollect.core.compression.narrative import Length, Statement, narrative
-from recollect.core.models import OPERATOR, Message, Principal
+from recollect.core.compression.narrative import Length, Statement, render_narrative
+from recollect.core.compression.summary import Summary
+from recollect.core.message import Message
+from recollect.core.models import OPERATOR, Principal
 from recollect.core.protocols import Clock, Tokenizer
-from recollect.core.topics import FAINT, Aging, Group, from_stored, to_stored
-from recollect.core.turns import turns_of
-from recollect.jobs.worker import Interrupted, Work
+from recollect.core.topics import FADED_PRIORITY, Aging, TopicGroup
+from recollect.core.turns import split_into_turns
+from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal
+from recollect.runtime.breather import Breather
 from recollect.settings import Settings
-from recollect.storage.archive import Folded
+from recollect.storage import topics as topic_storage
+from recollect.storage.archive import FoldedBlock
 from recollect.storage.archive_blocks import pack
 from recollect.storage.driver import Row
+from recollect.storage.shipped_dictionary import learned_dictionary
 from recollect.storage.store import SqlStore
-from recollect.storage.topics import Standing
+from recollect.storage.topic_summary import pack_statements, unpack_statements
+from recollect.storage.topics import TopicsState
 
 log = logging.getLogger(__name__)
 
-BLOCK_MESSAGES: Final = 50  # of a block that is still extended
-BLOCK_BYTES: Final = 1 << 15  # about: above it a block takes tens of milliseconds to pack, and reading it longer
-SHORTER: Final = 2  # times: what a summary is, of what it tells,
-SHORTEST: Final = 40  # but it may have so many tokens
-TOLD_AT_ONCE: Final = 60  # messages that one step of a summary takes in
-LOOK_AGAIN: Final = timedelta(hours=1)  # whether topics have faded where nothing is said
-SAMPLE: Final = 1 << 21  # bytes of text that a dictionary is learned from
-REPACKED: Final = 32  # blocks in one step
+MAX_BLOCK_MESSAGES: Final = 50
+MAX_BLOCK_CHARACTERS: Final = 1 << 15  # a larger block takes tens of milliseconds to pack, and longer to read
+TOKENS_PER_SUMMARY_TOKEN: Final = 2  # for so many tokens of new messages, a summary may grow by one
+MIN_SUMMARY_TOKENS: Final = 40  # a summary may always have so many
+MESSAGES_PER_SUMMARY_STEP: Final = 60
+FADE_CHECK_INTERVAL: Final = timedelta(hours=1)  # between looks for topics that faded while nothing was said
+SAMPLE_BYTES: Final = 1 << 21  # text from which a dictionary is learned
+BLOCKS_PER_REPACK: Final = 32  # blocks that are packed again in one step
 
 
-def aging(settings: Settings) -> Aging:
+def aging_from(settings: Settings) -> Aging:
+    """Return the settings by which topics fade."""
     return Aging(
         timedelta(seconds=settings.base_half_life_seconds),
         timedelta(seconds=settings.max_half_life_seconds),
@@ -51,10 +57,12 @@ def aging(settings: Settings) -> Aging:
     )
 
 
-class FoldTopics:
-    """The chore, and an upkeep too: topics fade although nothing is said."""
+class FoldTopics(ConversationJob):
+    """Folds topics that grew long or went cold. Its maintenance looks for topics that faded while nothing was said."""
 
     name = "folded"
+    cursor = topic_storage.FOLDED
+    pace = Pace(messages=1_000_000, parallel=2, exhaustive=False)  # a conversation is looked at as a whole
 
     def __init__(
         self,
@@ -65,204 +73,246 @@ class FoldTopics:
         tokenizer: Callable[[], Tokenizer],
         writer: Callable[[Settings], Writer | None],
     ) -> None:
-        """The writer is a model's, where topics stand in for the brief; without one summaries are built in."""
-        self._store, self._clock, self._settings = store, clock, settings
+        """`writer` returns what asks a model for summaries, or None to use the built-in summariser."""
+        super().__init__(store)
+        self._clock, self._settings = clock, settings
         self._tokenizer, self._writer = tokenizer, writer
-        self._looked: datetime | None = None
+        self._fading_checked_at: datetime | None = None
 
     async def tend(self) -> int:
+        """Make conversations with many topics due again, every `FADE_CHECK_INTERVAL`. Return 0: see `Maintenance`."""
         now = self._clock.now()
-        if self._looked is None or abs(now - self._looked) >= LOOK_AGAIN:
-            self._looked = now
-            given = await self._store.given_settings("max_topics")
-            most = min([self._settings(OPERATOR).max_topics, *(int(value) for value in given if value.isdigit())])
-            await self._store.topics.look_again(most=most)
+        if self._fading_checked_at is None or abs(now - self._fading_checked_at) >= FADE_CHECK_INTERVAL:
+            self._fading_checked_at = now
+            stored_limits = await self._store.setting_values("max_topics")
+            limits = [int(value) for value in stored_limits if value.isdigit()]
+            await self._store.topics.recheck_crowded(max_topics=min([self._settings(OPERATOR).max_topics, *limits]))
         return 0
 
-    async def do(self, work: Work) -> int:
-        """Returns how many messages went into the archive."""
+    async def do(self, work: ConversationWork, stop: StopSignal) -> int:
+        """Fold what is due. Return how many messages went into the archive."""
+        archived = 0
 
         def check() -> None:
-            if work.is_stopped() or work.is_over():
-                raise Interrupted(done)
+            stop.check(archived)
 
-        done = 0
-        found = await self._store.topics.all(work.principal, work.conversation)
         settings = self._settings(work.principal)
-        fading = partial(self._fading, settings)
-        if found is not None and fading(found[1], found[0]):
-            await self._store.topics.cool(work.principal, found[0], fading)
-            found = await self._store.topics.all(work.principal, work.conversation)
-        if found is None:
+        state_and_groups = await self._cool_faded(work, settings)
+        if state_and_groups is None:
             return 0
-        standing, groups = found
+        state, groups = state_and_groups
         dictionary: Dictionary | None = None
         for group in groups:
             check()
-            is_cold, restored = bool(group.root["cold"]), bool(group.root["restored"])
-            if group.hot > (0 if is_cold else settings.max_messages_per_topic) and not restored:
-                dictionary = dictionary or await self._store.archive.dictionary(work.principal)
-                keep = 0 if is_cold else settings.recent_message_keep
-                done += await self._fold(work.principal, standing, group, keep, dictionary)
-            elif not _is_untold(group):
+            if _is_too_long(group, settings):
+                dictionary = dictionary or await self._store.archive.best_dictionary(work.principal)
+                keep = 0 if group.root["cold"] else settings.recent_message_keep
+                archived += await self._archive(work.principal, state, group, keep, dictionary)
+            elif not _is_summary_behind(group):
                 continue
-            await self._tell(work.principal, standing, group, check)
-        if done:
-            await self._learn(work.principal, check)
-        return done
+            await self._extend_summary(work.principal, state, group, check)
+        if archived:
+            await self._update_dictionary(work.principal, check)
+        return archived
 
-    def _fading(self, settings: Settings, groups: Sequence[Group], standing: Standing) -> list[Group]:
-        """Topics to leave, lowest first, until there are no more than enough: never the active one or one that is
-        pinned."""
-        warm = [group for group in groups if not group.root["cold"] and not group.waits]
-        now, how = times.to_micros(self._clock.now()), aging(settings)
-        faint = [
-            (priority, group.root["opened_seq"], group)
-            for group in warm
-            if (priority := group.priority(now, how)) < FAINT and not group.pinned and not standing.is_active(group)
+    # Topics that faded
+
+    async def _cool_faded(
+        self, work: ConversationWork, settings: Settings
+    ) -> tuple[TopicsState, list[TopicGroup]] | None:
+        """Let topics that faded go cold, if there are too many. Return the topics as they are then."""
+        state_and_groups = await self._store.topics.load(work.principal, work.conversation)
+        if state_and_groups is None:
+            return None
+        choose = partial(self._choose_faded, settings)
+        state, groups = state_and_groups
+        if not choose(groups, state):
+            return state_and_groups
+        await self._store.topics.make_cold(work.principal, state, choose)
+        return await self._store.topics.load(work.principal, work.conversation)
+
+    def _choose_faded(self, settings: Settings, groups: Sequence[TopicGroup], state: TopicsState) -> list[TopicGroup]:
+        """Return the topics that go cold, lowest priority first, until `max_topics` are left.
+
+        The active topic and pinned ones never do. A topic that has not faded stays, however many there are.
+        """
+        warm = [group for group in groups if not group.root["cold"] and not group.awaits_assignment]
+        now, aging = times.to_micros(self._clock.now()), aging_from(settings)
+        priorities = [(group.priority(now, aging), group) for group in warm]
+        faded = [
+            (priority, group)
+            for priority, group in priorities
+            if priority < FADED_PRIORITY and not group.pinned and not state.is_active(group)
         ]
-        over = max(0, len(warm) - settings.max_topics)
-        return [group for _, _, group in sorted(faint, key=lambda one: one[:2])[:over]]
+        faded.sort(key=lambda item: (item[0], item[1].root["opened_seq"]))
+        return [group for _, group in faded[: max(0, len(warm) - settings.max_topics)]]
 
-    async def _fold(
-        self, principal: Principal, standing: Standing, group: Group, keep: int, dictionary: Dictionary
+    # Into the archive
+
+    async def _archive(
+        self, principal: Principal, state: TopicsState, group: TopicGroup, keep: int, dictionary: Dictionary
     ) -> int:
-        """All but the last `keep` messages; the one that gives the conversation its title stays at hand, too."""
-        rows, opening = await self._store.topics.hot(principal, standing, group)
-        leaving = [row for row in rows[: max(0, len(rows) - keep)] if row["seq"] != opening]
-        block: int | None = group.root["block_key"]
-        for some in _portions(leaving, await self._room(principal, block)):
-            before = await self._store.archive.block(principal, block) if some.extends else None
-            fresh = {row["key"]: row["content"] for row in some.rows}
-            said = (before or {}) | fresh
-            body = await asyncio.to_thread(pack, said, dictionary)
-            folded = Folded(block if before else None, said, list(fresh), body, dictionary, some.rows[-1]["seq"])
-            saved = await self._store.archive.save_folded(principal, standing, folded, group.root["key"])
-            if saved is None:
+        """Move all but the last `keep` messages of a topic into the archive. Return how many were moved.
+
+        The message that gives the conversation its title is never moved.
+        """
+        rows, opening_seq = await self._store.topics.unarchived_members(principal, state, group)
+        moved = [row for row in rows[: max(0, len(rows) - keep)] if row["seq"] != opening_seq]
+        block_key: int | None = group.root["block_key"]
+        for part in _split_into_blocks(moved, await self._room_in_block(principal, block_key)):
+            old_texts = await self._store.archive.block_texts(principal, block_key) if part.extends else None
+            new_texts = {row["key"]: row["content"] for row in part.rows}
+            texts = (old_texts or {}) | new_texts
+            body = await asyncio.to_thread(pack, texts, dictionary)
+            extended_key = block_key if old_texts else None
+            folded = FoldedBlock(extended_key, texts, list(new_texts), body, dictionary, part.rows[-1]["seq"])
+            block_key = await self._store.archive.save_fold(principal, state, folded, group.root["key"])
+            if block_key is None:
                 raise Interrupted  # something was erased meanwhile: the next look sees what is there then
-            block = saved
-        return len(leaving)
+        return len(moved)
 
-    async def _room(self, principal: Principal, block: int | None) -> tuple[int, int]:
-        """Messages and bytes that the open block still takes."""
-        open_block = await self._store.archive.block(principal, block)
-        if open_block is None:
-            return 0, 0
-        return BLOCK_MESSAGES - len(open_block), BLOCK_BYTES - sum(map(len, open_block.values()))
+    async def _room_in_block(self, principal: Principal, block_key: int | None) -> _Room:
+        """Return how much the newest block of a topic still takes: nothing, if there is none."""
+        texts = await self._store.archive.block_texts(principal, block_key)
+        if texts is None:
+            return _Room(0, 0)
+        return _Room(MAX_BLOCK_MESSAGES - len(texts), MAX_BLOCK_CHARACTERS - sum(map(len, texts.values())))
 
-    # Telling
+    # Summaries
 
-    async def _tell(self, principal: Principal, standing: Standing, group: Group, check: Callable[[], None]) -> None:
-        """The summary grows by what has gone into the archive since it was told."""
+    async def _extend_summary(
+        self, principal: Principal, state: TopicsState, group: TopicGroup, check: Callable[[], None]
+    ) -> None:
+        """Extend the summary of a topic by the messages that were archived since it was written, step by step.
+
+        The seq up to which it reaches is stored with each step, below zero until the last one.
+        """
         root = group.root
-        statements = from_stored(root["summary"])
+        statements = unpack_statements(root["summary"])
         after = abs(root["summary_seq"]) if statements else 0
-        members = await self._store.topics.members(principal, standing, group, after=after)
-        hot, _ = await self._store.topics.hot(principal, standing, group)
-        kept = {row["seq"] for row in hot}
-        news = [one for one in members if one.seq not in kept and not one.only_quotes]
-        if not news:
-            return
-        for start in range(0, len(news), TOLD_AT_ONCE):
+        messages = await self._store.topics.members(principal, state, group, after=after)
+        unarchived, _ = await self._store.topics.unarchived_members(principal, state, group)
+        unarchived_seqs = {row["seq"] for row in unarchived}
+        archived = [message for message in messages if message.seq not in unarchived_seqs and not message.only_quotes]
+        settings = self._settings(principal)
+        for start in range(0, len(archived), MESSAGES_PER_SUMMARY_STEP):
             check()
-            some = news[start : start + TOLD_AT_ONCE]
-            statements = await self._told(some, statements, standing, self._settings(principal), check)
-            through = some[-1].seq if some[-1] is news[-1] else -some[-1].seq
-            summary = to_stored(statements)
-            if not await self._store.topics.tell(principal, standing, root["key"], summary, through=through):
-                raise Interrupted  # the next look sees what there is then
+            step = archived[start : start + MESSAGES_PER_SUMMARY_STEP]
+            statements = await self._summarise(step, statements, state, settings, check)
+            through = step[-1].seq if step[-1] is archived[-1] else -step[-1].seq
+            summary = pack_statements(statements)
+            if not await self._store.topics.save_summary(principal, state, root["key"], summary, through=through):
+                raise Interrupted  # the topics were changed meanwhile: the next look sees what is due then
 
-    async def _told(
+    async def _summarise(
         self,
-        news: Sequence[Message],
-        before: Sequence[Statement],
-        standing: Standing,
+        messages: Sequence[Message],
+        old: Sequence[Statement],
+        state: TopicsState,
         settings: Settings,
         check: Callable[[], None],
     ) -> list[Statement]:
-        writer, most = self._writer(settings), settings.topic_summary_token_cap
+        """Return the summary of the old statements and new messages, by a model or by the built-in summariser."""
+        writer, max_tokens = self._writer(settings), settings.topic_summary_token_cap
         if writer is None:
-            return await asyncio.to_thread(self._built_in, news, before, standing.zone, most)
+            return await asyncio.to_thread(self._summarise_built_in, messages, old, state.zone, max_tokens)
         tokenizer, now = await asyncio.to_thread(self._tokenizer), self._clock.now()
-        old = brief.of_body(
-            Body(tuple(before), (), {}, brief.BUILT_IN, tokenizer.count(narrative(before))),
-            standing.conversation, 1, through=0, messages=0, now=now,
-        )  # fmt: skip
-        size = sum(tokenizer.count(one.content) for one in news)
-        shorter = {"memory_summary_token_cap": max(most, 50), "narrative_policy": "tokens"}
-        fold = Fold(
-            standing.conversation, old if before else None, turns_of(news), 2 if before else 1, standing.zone, now,
-            size, settings.model_copy(update=shorter),
-        )  # fmt: skip
-        return list((await writer.write(fold, check)).statements)
+        old_summary = Summary(tuple(old), tokens=tokenizer.count(render_narrative(old)), created_at=now)
+        length = {"memory_summary_token_cap": max(max_tokens, 50), "narrative_policy": "tokens"}
+        step = CompressionStep(
+            state.conversation,
+            old_summary if old else None,
+            split_into_turns(messages),
+            version=2 if old else 1,
+            zone=state.zone,
+            now=now,
+            tokens=sum(tokenizer.count(message.content) for message in messages),
+            settings=settings.model_copy(update=length),
+        )
+        return list((await writer.write(step, check)).statements)
 
-    def _built_in(self, news: Sequence[Message], before: Sequence[Statement], zone: str, cap: int) -> list[Statement]:
-        from recollect.brief.writer import Pause
-        from recollect.core.compression.summariser import summarise  # its rules take a while to read
+    def _summarise_built_in(
+        self, messages: Sequence[Message], old: Sequence[Statement], zone: str, max_tokens: int
+    ) -> list[Statement]:
+        from recollect.core.compression.summariser import summarise  # its rules take a while to load
 
         count = self._tokenizer().count
-        told = count(narrative(before)) + sum(count(one.content) for one in news) // SHORTER
-        most = min(cap, max(SHORTEST, told))
-        length = Length(most // 2, most, count)
-        return list(summarise(turns_of(news), old=before, length=length, zone=zone, known=[], pause=Pause()))
+        new_tokens = sum(count(message.content) for message in messages)
+        target = count(render_narrative(old)) + new_tokens // TOKENS_PER_SUMMARY_TOKEN
+        tokens = min(max_tokens, max(MIN_SUMMARY_TOKENS, target))
+        length, turns = Length(tokens // 2, tokens, count), split_into_turns(messages)
+        return list(summarise(turns, old=old, length=length, zone=zone, already_shown=[], pause=Breather()))
 
-    # Learning
+    # Dictionaries
 
-    async def _learn(self, principal: Principal, check: Callable[[], None]) -> None:
-        """A dictionary of the person's own archive, when there is enough of it, and again when it has grown."""
-        now_bytes, then_bytes = await self._store.archive.size(principal)
-        size = archive.dictionary_size(now_bytes)
-        if not size or now_bytes < then_bytes * archive.LEARN_AGAIN:
+    async def _update_dictionary(self, principal: Principal, check: Callable[[], None]) -> None:
+        """Learn a dictionary from the person's archive when it is large enough, and again when it has grown."""
+        text_bytes, bytes_when_learned = await self._store.archive.archived_bytes(principal)
+        dictionary_bytes = archive.dictionary_size(text_bytes)
+        if not dictionary_bytes or text_bytes < bytes_when_learned * archive.RELEARN_GROWTH:
             return
-        sample = await self._store.archive.sample(principal, most=SAMPLE)
+        sample = await self._store.archive.sample(principal, max_bytes=SAMPLE_BYTES)
         try:
-            body = await asyncio.to_thread(archive.train, sample.texts, size)
+            body = await asyncio.to_thread(archive.train, sample.texts, dictionary_bytes)
         except ValueError as error:
             log.info("no dictionary is learned: %s", error)
             return
         key = await self._store.archive.save_dictionary(
-            principal, body, sample, text_bytes=now_bytes, now=self._clock.now()
+            principal, body, sample, text_bytes=text_bytes, now=self._clock.now()
         )
         if key is not None:
-            await self._repack(principal, Dictionary(key, body), check)
+            await self._repack(principal, learned_dictionary(key, body), check)
 
     async def _repack(self, principal: Principal, dictionary: Dictionary, check: Callable[[], None]) -> None:
-        """All older blocks; then dictionaries that none of them needs any more go."""
+        """Pack all older blocks with this dictionary. Then delete dictionaries that no block needs any more."""
         after, more = 0, True
         while more:
             check()
-            after, _ = await self._store.archive.repack(principal, dictionary, after=after, limit=REPACKED)
+            after, _ = await self._store.archive.repack(principal, dictionary, after=after, limit=BLOCKS_PER_REPACK)
             more = after > 0
         await self._store.archive.drop_unused_dictionaries(principal)
 
 
-def _is_untold(group: Group) -> bool:
-    """Whether something went into the archive that the summary does not know of: telling it was interrupted."""
-    told = group.root["summary_seq"] if group.root["summary"] is not None else 0
-    return bool(group.total("archived")) and (told <= 0 or group.root["folded_seq"] > told)
+def _is_too_long(group: TopicGroup, settings: Settings) -> bool:
+    """Say whether messages of a topic must be archived. A cold topic may keep none, one that came back keeps all."""
+    limit = 0 if group.root["cold"] else settings.max_messages_per_topic
+    return group.unarchived > limit and not group.root["restored"]
 
 
-class _Portion:
-    """Messages that go into one block, and whether it extends the one before."""
-
-    __slots__ = ("extends", "rows")
-
-    def __init__(self, rows: list[Row], extends: bool) -> None:
-        self.rows, self.extends = rows, extends
+def _is_summary_behind(group: TopicGroup) -> bool:
+    """Say whether messages were archived that the summary does not cover: its last step was interrupted."""
+    summarised_seq = group.root["summary_seq"] if group.root["summary"] is not None else 0
+    is_unfinished = summarised_seq <= 0  # see `_extend_summary`
+    return bool(group.total("archived")) and (is_unfinished or group.root["folded_seq"] > summarised_seq)
 
 
-def _portions(rows: Sequence[Row], room: tuple[int, int]) -> Iterator[_Portion]:
-    """In order; the first fill up the open block, if it has room."""
-    messages, size = room
-    extends = messages > 0 and size > 0
+class _Room(NamedTuple):
+    """The messages and characters that a block still takes."""
+
+    messages: int
+    characters: int
+
+
+class _BlockPart(NamedTuple):
+    """Messages that go into one block. Where it `extends`, they join the texts of the topic's newest block."""
+
+    rows: list[Row]
+    extends: bool
+
+
+def _split_into_blocks(rows: Sequence[Row], room: _Room) -> Iterator[_BlockPart]:
+    """Yield the messages in order, a block at a time. The first part fills up the newest block, if it has room."""
+    messages_left, characters_left = room
+    extends = messages_left > 0 and characters_left > 0
     if not extends:
-        messages, size = BLOCK_MESSAGES, BLOCK_BYTES
-    some: list[Row] = []
+        messages_left, characters_left = MAX_BLOCK_MESSAGES, MAX_BLOCK_CHARACTERS
+    part: list[Row] = []
     for row in rows:
-        if some and (messages <= 0 or size < len(row["content"])):
-            yield _Portion(some, extends)
-            some, extends, messages, size = [], False, BLOCK_MESSAGES, BLOCK_BYTES
-        some.append(row)
-        messages, size = messages - 1, size - len(row["content"])
-    if some:
-        yield _Portion(some, extends)
+        if part and (messages_left <= 0 or characters_left < len(row["content"])):
+            yield _BlockPart(part, extends)
+            part, extends = [], False
+            messages_left, characters_left = MAX_BLOCK_MESSAGES, MAX_BLOCK_CHARACTERS
+        part.append(row)
+        messages_left, characters_left = messages_left - 1, characters_left - len(row["content"])
+    if part:
+        yield _BlockPart(part, extends)

@@ -1,9 +1,8 @@
-"""Summaries without a model: they say who and when, keep to their length, invent nothing and forget no fact."""
+"""The built-in summariser names speakers and days, keeps to its length, invents nothing and loses no fact."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -11,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.compression.attribution import ADDED, told, trimmed
-from recollect.core.compression.narrative import Length, Statement, ladder, narrative, words
+from recollect.core.compression.attribution import ADDED_WORDS, strip_fillers, to_third_person
+from recollect.core.compression.narrative import Length, Statement, count_words, length_for_version, render_narrative
 from recollect.core.compression.summariser import summarise
 from recollect.core.language import analyser, speech
-from recollect.core.language.sentences import PAST, shorten, split, tidy
-from recollect.core.models import Message
+from recollect.core.language.sentences import PAST_FORMS, shorten, split, tidy
+from recollect.core.message import Message
+from support.growth import assert_linear
 
 START = datetime(2024, 5, 8, 9, tzinfo=UTC)
-WIDE = Length(0, 1000, words)
+WIDE = Length(0, 1000, count_words)
 
 
 def message(at: int, role: str, content: str, name: str | None = None, *, step: float = 1) -> Message:
@@ -27,23 +27,25 @@ def message(at: int, role: str, content: str, name: str | None = None, *, step: 
     return Message(f"m{at}", "talk", at + 1, role, content, moment, "typed", name)
 
 
-def talk(*said: str, names: Sequence[str | None] = (None, None), step: float = 1) -> list[list[Message]]:
-    """Two who speak in turn; the first is the user."""
-    lines = [message(at, ("user", "assistant")[at % 2], text, names[at % 2], step=step) for at, text in enumerate(said)]
+def talk(*texts: str, names: Sequence[str | None] = (None, None), step: float = 1) -> list[list[Message]]:
+    """Return the turns of two people who speak alternately; the first is the user."""
+    lines = [
+        message(at, ("user", "assistant")[at % 2], text, names[at % 2], step=step) for at, text in enumerate(texts)
+    ]
     return turns(lines)
 
 
 def turns(messages: Sequence[Message]) -> list[list[Message]]:
-    found: list[list[Message]] = []
-    for one in messages:
-        if one.role == "user" or not found:
-            found.append([])
-        found[-1].append(one)
-    return found
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user" or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    return groups
 
 
-def tell(text: str, *, asked: bool = False, whom: str | None = "Tom") -> str:
-    return told(trimmed(text), "Sara", whom, asked=asked)
+def report(text: str, *, asked: bool = False, whom: str | None = "Tom") -> str:
+    return to_third_person(strip_fillers(text), "Sara", whom, asked=asked)
 
 
 # Who said what.
@@ -69,8 +71,8 @@ def tell(text: str, *, asked: bool = False, whom: str | None = "Tom") -> str:
         ("Maybe I'll get a dog.", "Maybe Sara will get a dog."),
     ],
 )  # fmt: skip
-def test_plain_english_is_told_in_the_third_person(said: str, expected: str) -> None:
-    assert tell(said) == expected
+def test_plain_english_is_reported_in_the_third_person(said: str, expected: str) -> None:
+    assert report(said) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,8 @@ def test_plain_english_is_told_in_the_third_person(said: str, expected: str) -> 
         ("Why is the sky blue?", "Sara: Why is the sky blue?"),
     ],
 )
-def test_questions_become_clauses_where_that_is_safe(asked: str, expected: str) -> None:
-    assert tell(asked, asked=True) == expected
+def test_questions_are_reported_as_clauses_where_that_is_safe(asked: str, expected: str) -> None:
+    assert report(asked, asked=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,21 +108,21 @@ def test_questions_become_clauses_where_that_is_safe(asked: str, expected: str) 
         "我需要医生。",
     ],
 )
-def test_what_a_rule_does_not_know_is_quoted_as_it_was_said(said: str) -> None:
-    assert tell(said) == f"Sara: {said}"
+def test_a_sentence_that_no_rule_knows_is_quoted(said: str) -> None:
+    assert report(said) == f"Sara: {said}"
 
 
-def test_a_country_is_nobody_s_pronoun() -> None:
-    assert tell("The US is large.") == "Sara says the US is large."
+def test_the_us_is_no_pronoun() -> None:
+    assert report("The US is large.") == "Sara says the US is large."
 
 
-def test_you_is_nobody_in_particular_where_more_than_two_talk() -> None:
-    assert tell("I will help you.", whom=None) == "Sara: I will help you."
+def test_a_sentence_with_you_is_quoted_if_the_listener_is_unknown() -> None:
+    assert report("I will help you.", whom=None) == "Sara: I will help you."
 
 
-def test_roles_stand_in_for_names() -> None:
+def test_roles_replace_missing_names() -> None:
     found = summarise(talk("I moved to Lisbon in March.", "You should register at the city hall."), length=WIDE)
-    assert narrative(found) == (
+    assert render_narrative(found) == (
         "The user moved to Lisbon in March. The assistant says the user should register at the city hall."
     )
 
@@ -128,7 +130,7 @@ def test_roles_stand_in_for_names() -> None:
 # Units.
 
 
-def test_a_short_answer_brings_its_question() -> None:
+def test_a_short_answer_is_joined_to_its_question() -> None:
     found = summarise(talk("Do you like surfing?", "Never tried.", names=("Sara", "Tom")), length=WIDE)
     assert found[0].text == "Sara asks if Tom likes surfing. Tom: Never tried."
     assert found[0].sources == ("m0", "m1")
@@ -145,59 +147,59 @@ def test_greetings_and_thanks_give_way_to_facts() -> None:
     said = talk(
         "Hello there, good morning!", "Hi, nice to meet you!", "I am allergic to peanuts.", "Thanks for telling!"
     )
-    assert narrative(summarise(said, length=Length(0, 8, words))) == "The user is allergic to peanuts."
+    assert render_narrative(summarise(said, length=Length(0, 8, count_words))) == "The user is allergic to peanuts."
 
 
-def test_code_is_mentioned_not_told() -> None:
+def test_code_is_mentioned_but_not_quoted() -> None:
     said = talk("Why does it fail?", "Use this instead:\n```python\nsecret_value = compute()\n```\nIt closes the file.")
-    text = narrative(summarise(said, length=WIDE))
+    text = render_narrative(summarise(said, length=WIDE))
     assert "[python code]" in text
     assert "secret_value" not in text
 
 
-def test_tools_and_system_prompts_are_not_told() -> None:
+def test_tools_and_system_prompts_are_not_summarised() -> None:
     lines = [
         message(0, "system", "You are a travel agent for Oslo."),
         message(1, "user", "I want a cabin in Bergen."),
         message(2, "assistant", ""),
         message(3, "tool", '{"cabins": ["Troldhaugen"]}'),
     ]
-    assert narrative(summarise([lines], length=WIDE)) == "The user wants a cabin in Bergen."
+    assert render_narrative(summarise([lines], length=WIDE)) == "The user wants a cabin in Bergen."
 
 
 def test_a_negation_is_never_cut_off() -> None:
     said = "I would gladly come to the party on Saturday evening, but I do not have the time."
-    cut = shorten(said, lambda text: words(text) <= 12)
+    cut = shorten(said, lambda text: count_words(text) <= 12)
     assert "but" in cut or not cut.startswith(said[: said.index(", but")] + " …")
     assert summarise(talk(said), length=WIDE)[0].text.endswith("but they do not have the time.")
 
 
-def test_a_sentence_longer_than_the_length_is_shortened_with_a_sign() -> None:
-    found = summarise(talk("word " * 200), length=Length(5, 10, words))
-    assert 5 <= words(narrative(found)) <= 10
+def test_a_sentence_longer_than_the_length_ends_with_an_ellipsis() -> None:
+    found = summarise(talk("word " * 200), length=Length(5, 10, count_words))
+    assert 5 <= count_words(render_narrative(found)) <= 10
     assert found[0].text.endswith(" …")
 
 
 # Time.
 
 
-def test_a_day_is_told_when_it_changes() -> None:
+def test_a_day_is_labelled_when_it_changes() -> None:
     said = talk("I bought a red bicycle.", "Fine.", "I visited the old castle.", "Good.", step=60 * 10)
-    text = narrative(summarise(said, length=WIDE))
+    text = render_narrative(summarise(said, length=WIDE))
     assert text.startswith("[8 May 2024] The user bought a red bicycle.")
     assert "[9 May] The user visited the old castle." in text
 
 
-def test_one_day_needs_no_date() -> None:
-    assert "[" not in narrative(summarise(talk("I bought a red bicycle.", "It suits you."), length=WIDE))
+def test_a_single_day_has_no_label() -> None:
+    assert "[" not in render_narrative(summarise(talk("I bought a red bicycle.", "It suits you."), length=WIDE))
 
 
 def test_the_day_is_that_of_the_zone() -> None:
     said = talk("I bought a red bicycle.", "Fine.", "I sold the old piano.", step=60 * 8)
-    assert "[9 May]" in narrative(summarise(said, length=WIDE, zone="Asia/Tokyo"))
+    assert "[9 May]" in render_narrative(summarise(said, length=WIDE, zone="Asia/Tokyo"))
 
 
-def test_a_fold_dates_old_statements_anew() -> None:
+def test_the_next_compression_labels_old_statements_anew() -> None:
     old = summarise(talk("I bought a red bicycle.", "Nice."), length=WIDE)
     later = [message(3000, "user", "I sold the old piano.")]
     both = summarise([later], old=old, length=WIDE)
@@ -213,17 +215,17 @@ def test_arabic_is_quoted_and_kept_in_order() -> None:
     said = talk(
         "مرحبا، كيف حالك؟", "بخير.", "أنا أعاني من حساسية الفول السوداني.", "سأتذكر ذلك.", names=("سارة", "علي")
     )
-    found = summarise(said, length=Length(0, 8, words))
+    found = summarise(said, length=Length(0, 8, count_words))
     assert [one.text for one in found] == ["سارة: أنا أعاني من حساسية الفول السوداني."]
 
 
 def test_chinese_is_cut_into_sentences_and_measured_by_characters() -> None:
     said = talk("你好！我对花生过敏，不能吃。今天天气不错。", "好的，我记住了。", names=("小李", "助手"))
     found = summarise(said, length=Length(0, 20, len))
-    assert narrative(found) == "小李: 我对花生过敏，不能吃。"
+    assert render_narrative(found) == "小李: 我对花生过敏，不能吃。"
 
 
-# Length, folds, and what survives.
+# Length, repeated compression, and what survives it.
 
 THINGS = ("boat", "lamp", "violin", "garden", "kitchen", "server", "invoice", "passport", "museum", "engine", "clinic")
 DEEDS = ("painted", "repaired", "measured", "ordered", "moved", "cleaned", "tested", "visited", "planned", "insured")
@@ -251,29 +253,29 @@ def chatter(chance: random.Random, count: int, start: int) -> list[list[Message]
     return turns([message(start + at, ("user", "assistant")[at % 2], text) for at, text in enumerate(said)])
 
 
-def test_the_ladder_is_obeyed_fold_by_fold() -> None:
+def test_each_version_has_the_length_of_its_number() -> None:
     chance = random.Random(3)
     old: list[Statement] = []
     for version in range(1, 7):
-        length = ladder(version)
+        length = length_for_version(version)
         old = summarise(history(chance, 80, 80 * version), old=old, length=length)
-        assert length.least <= words(narrative(old)) <= length.most
-    assert (length.least, length.most) == (500, 750)
+        assert length.minimum <= count_words(render_narrative(old)) <= length.maximum
+    assert (length.minimum, length.maximum) == (500, 750)
 
 
-def test_a_fact_survives_five_folds_of_small_talk() -> None:
+def test_a_fact_survives_five_compressions_of_small_talk() -> None:
     chance = random.Random(5)
-    length = Length(100, 150, words)
+    length = Length(100, 150, count_words)
     first = talk("I am allergic to peanuts.", "I will remember that.")
     old = summarise(first + chatter(chance, 40, 2), length=length)
-    for fold in range(1, 6):
-        old = summarise(chatter(chance, 40, 100 * fold), old=old, length=length)
-        assert "allergic to peanuts" in narrative(old)
+    for step in range(1, 6):
+        old = summarise(chatter(chance, 40, 100 * step), old=old, length=length)
+        assert "allergic to peanuts" in render_narrative(old)
 
 
 def test_old_and_new_share_the_length() -> None:
     chance = random.Random(9)
-    length = Length(100, 150, words)
+    length = Length(100, 150, count_words)
     old = summarise(history(chance, 60, 0), length=length)
     both = summarise(history(chance, 60, 60), old=old, length=length)
     kept = sum(one.at < START + timedelta(minutes=60) for one in both)
@@ -283,17 +285,17 @@ def test_old_and_new_share_the_length() -> None:
 def test_statements_are_in_the_order_of_time_and_name_their_sources() -> None:
     said = history(random.Random(1), 30, 0)
     known = {one.id: one.at for turn in said for one in turn}
-    found = summarise(said, length=ladder(2))
+    found = summarise(said, length=length_for_version(2))
     assert [one.at for one in found] == sorted(one.at for one in found)
     assert all(one.sources and one.at == known[one.sources[0]] for one in found)
 
 
-def test_nothing_in_is_nothing_out() -> None:
-    assert summarise([], length=ladder(1)) == []
-    assert summarise(talk("", "   ", "\n\n", "😀🎉", "***", "```\n```"), length=Length(0, 0, words)) == []
+def test_without_messages_there_are_no_statements() -> None:
+    assert summarise([], length=length_for_version(1)) == []
+    assert summarise(talk("", "   ", "\n\n", "😀🎉", "***", "```\n```"), length=Length(0, 0, count_words)) == []
 
 
-# Anything.
+# Properties.
 
 WORDS = """
     I you we my your me I'm I've don't am are was have need like want go see to the a dog in Rome and but not never can
@@ -306,16 +308,16 @@ NAMES = st.sampled_from([None, "Sara", "Tom", "the Smiths", "  ", "سارة", "u
 
 
 @given(TALKS, NAMES, st.integers(0, 60), st.integers(0, 60))
-def test_any_talk_keeps_to_its_length_and_gives_the_same_again(
-    said: list[tuple[str, str]], name: str | None, least: int, more: int
+def test_any_dialogue_keeps_to_its_length_and_is_deterministic(
+    said: list[tuple[str, str]], name: str | None, minimum: int, more: int
 ) -> None:
     lines = [message(at, role, text, name if at % 2 else None, step=300) for at, (role, text) in enumerate(said)]
-    for measure in (words, len):
-        length = Length(least, least + more, measure)
+    for measure in (count_words, len):
+        length = Length(minimum, minimum + more, measure)
         half = summarise(turns(lines[:6]), length=length)
         whole = summarise(turns(lines[6:]), old=half, length=length)
-        assert measure(narrative(half)) <= length.most
-        assert measure(narrative(whole)) <= length.most
+        assert measure(render_narrative(half)) <= length.maximum
+        assert measure(render_narrative(whole)) <= length.maximum
         assert whole == summarise(turns(lines[6:]), old=half, length=length)
 
 
@@ -323,91 +325,89 @@ MONTHS = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 def stems(text: str) -> set[str]:
-    return {found for raw in analyser.raw_words(text) for found in (raw, analyser.telling(raw)) if found}
+    return {found for raw in analyser.raw_words(text) for found in (raw, analyser.to_index_word(raw)) if found}
 
 
 @given(st.lists(ANYTHING, min_size=1, max_size=8))
 def test_no_word_is_invented(said: list[str]) -> None:
     lines = {f"m{at}": message(at, ("user", "assistant")[at % 2], text) for at, text in enumerate(said)}
     for one in summarise(turns(list(lines.values())), length=WIDE):
-        allowed = stems(" ".join([*ADDED, *PAST, "goes"]))
+        allowed = stems(" ".join([*ADDED_WORDS, *PAST_FORMS, "goes"]))
         for source in one.sources:
             allowed |= stems(lines[source].content) | stems(tidy(lines[source].content))
             allowed |= stems(" ".join(split(lines[source].content)))
         for word in analyser.raw_words(one.text):
-            assert word in allowed or analyser.telling(word) in allowed, (word, one.text)
+            assert word in allowed or analyser.to_index_word(word) in allowed, (word, one.text)
 
 
 @given(st.text(max_size=200), st.integers(0, 30))
-def test_what_is_shortened_fits(text: str, most: int) -> None:
-    for measure in (words, len):
-        cut = shorten(text, lambda part, measure=measure: measure(part) <= most)
-        assert measure(cut) <= most
+def test_a_shortened_text_fits(text: str, maximum: int) -> None:
+    for measure in (count_words, len):
+        cut = shorten(text, lambda part, measure=measure: measure(part) <= maximum)
+        assert measure(cut) <= maximum
 
 
 # Size.
 
 
-def seconds(said: list[list[Message]]) -> float:
-    start = time.process_time()
-    summarise(said, length=ladder(5))
-    return time.process_time() - start
+def summarise_fifth_version(said: list[list[Message]]) -> None:
+    summarise(said, length=length_for_version(5))
 
 
-@pytest.mark.alone
+@pytest.mark.parametrize("n", [16_000, 250_000])  # 64,000 characters of a message are read
 @pytest.mark.parametrize(
     "text", ["a", "a ", "a. ", "我", "?", "- **x** ", "```\n", "[x](", "I'm ", "' ", "\n", "I and "]
 )
-def test_a_megabyte_is_read_in_bounded_time(text: str) -> None:
-    assert seconds(talk(text * (1_000_000 // len(text)))) < 5
+def test_a_long_message_is_summarised_in_linear_time(text: str, n: int) -> None:
+    assert_linear(summarise_fifth_version, lambda n: talk(text * (n // len(text))), n)
 
 
-@pytest.mark.alone
-def test_ten_thousand_messages_take_seconds() -> None:
-    assert seconds(history(random.Random(2), 10_000, 0)) < 8
+def test_many_messages_are_summarised_in_linear_time() -> None:
+    assert_linear(summarise_fifth_version, lambda n: history(random.Random(2), n, 0), 500)
 
 
-def test_a_question_that_was_denied_is_told_with_its_denial() -> None:
+def test_a_denied_question_keeps_its_denial() -> None:
     said = talk(
         "Hello, I have a request about my account.",
         "So you want to cancel your subscription and delete the account?",
         "No! Please just change my address to 5 High Street, Leeds.",
         "I changed the address to 5 High Street in Leeds.",
     )
-    text = narrative(summarise(said, length=Length(10, 60, words)))
+    text = render_narrative(summarise(said, length=Length(10, 60, count_words)))
     assert "5 High Street" in text
     assert "delete the account" not in text or "No!" in text
 
 
-def test_a_question_of_the_assistant_without_an_answer_yet_is_not_told() -> None:
+def test_an_unanswered_question_of_the_assistant_is_left_out() -> None:
     said = talk("The invoice of the dentist came today, 300 euros.", "You moved to Berlin with your family, right?")
-    assert "Berlin" not in narrative(summarise(said, length=Length(10, 60, words)))
+    assert "Berlin" not in render_narrative(summarise(said, length=Length(10, 60, count_words)))
 
 
-def test_what_is_known_already_gives_way_to_what_is_not() -> None:
+def test_a_statement_that_is_already_shown_gives_way_to_others() -> None:
     said = talk(
         "I am allergic to peanuts and to shellfish of any kind.",
         "Noted.",
         "My brother opened a bakery in Lyon with two friends.",
         "How nice.",
     )
-    short = Length(5, 14, words)
-    free = narrative(summarise(said, length=short))
-    known = narrative(summarise(said, length=short, known=["My brother opened a bakery in Lyon with two friends"]))
+    short = Length(5, 14, count_words)
+    free = render_narrative(summarise(said, length=short))
+    shown = ["My brother opened a bakery in Lyon with two friends"]
+    known = render_narrative(summarise(said, length=short, already_shown=shown))
     assert "allergic" in known
     assert known != free or "bakery" not in free
 
 
-def test_pauses_are_called_for() -> None:
+def test_pause_is_called_often() -> None:
     calls: list[int] = []
     said = talk(*(f"My aunt number {n} lives in town {n} with {n} cats." for n in range(40)))
-    summarise(said, length=Length(20, 40, words), pause=lambda: calls.append(1))
+    summarise(said, length=Length(20, 40, count_words), pause=lambda: calls.append(1))
     assert len(calls) > 40
 
 
-def test_addresses_stay_as_they_are() -> None:
+def test_urls_stay_as_they_are() -> None:
     said = talk("The repo is at https://github.com/acme/orders, and the docs are in its wiki.", "Thanks.")
-    assert "https://github.com/acme/orders" in narrative(summarise(said, length=Length(5, 40, words)))
+    assert "https://github.com/acme/orders" in render_narrative(summarise(said, length=Length(5, 40, count_words)))
 
 
 @pytest.mark.parametrize(
@@ -421,10 +421,10 @@ def test_addresses_stay_as_they_are() -> None:
         ("Translate: I am allergic to peanuts.", "Translate"),
     ],
 )
-def test_pasted_talk_is_not_said_by_who_pastes_it(text: str, own: str) -> None:
-    assert speech.own_words(text).strip() == own
+def test_pasted_dialogue_does_not_count_as_own_words(text: str, own: str) -> None:
+    assert speech.extract_own_words(text).strip() == own
 
 
 @pytest.mark.parametrize("text", ["Change of plan: Huda comes on Sunday.", "Help desk closed the ticket."])
-def test_what_only_begins_like_an_order_is_quoted(text: str) -> None:
-    assert tell(text).startswith("Sara: ")
+def test_a_sentence_that_only_begins_like_an_order_is_quoted(text: str) -> None:
+    assert report(text).startswith("Sara: ")

@@ -1,4 +1,4 @@
-"""When older turns are folded: each document's own numbers, its borders, and that folding comes to an end."""
+"""When older turns are compressed: the numbers of each preset, their limits, and that compressing comes to an end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from recollect.core.compression.triggers import (
     Situation,
     Trigger,
     TurnSize,
-    first_due,
-    within,
+    count_turns_in_step,
+    largest_due,
 )
 
 TODAY = date(2026, 3, 10)
@@ -33,140 +33,149 @@ def now(*turns: TurnSize, brief: int = 0, system: int = 0, today: date = TODAY) 
     return Situation(turns, brief, system, today)
 
 
-# Messages: document A
+# By messages (preset `compact`)
 
 
-def test_four_messages_are_left_alone_and_the_fifth_folds_all_but_the_last_three() -> None:
+def test_four_messages_stay_and_the_fifth_compresses_all_but_the_last_three() -> None:
     singles = [turn(messages=1, answers=0) for _ in range(5)]
-    assert ManyMessages().due(now(*singles[:4])) == 0
-    assert ManyMessages().due(now(*singles)) == 2
+    assert ManyMessages().count_due(now(*singles[:4])) == 0
+    assert ManyMessages().count_due(now(*singles)) == 2
 
 
 def test_three_kept_messages_are_widened_to_the_border_of_their_turn() -> None:
-    assert ManyMessages().due(now(turn(), turn(), turn(messages=1))) == 1  # 2 2 1: the last three are two turns
-    assert ManyMessages().due(now(turn(), turn(), turn())) == 1  # 2 2 2: the third message is half a turn
-    assert ManyMessages().due(now(turn(), turn(messages=4), turn(messages=1))) == 1
-    assert ManyMessages().due(now(turn(), turn(messages=3))) == 1
+    assert ManyMessages().count_due(now(turn(), turn(), turn(messages=1))) == 1  # 2 2 1: the last three are two turns
+    assert ManyMessages().count_due(now(turn(), turn(), turn())) == 1  # 2 2 2: the third message is half a turn
+    assert ManyMessages().count_due(now(turn(), turn(messages=4), turn(messages=1))) == 1
+    assert ManyMessages().count_due(now(turn(), turn(messages=3))) == 1
 
 
-def test_one_turn_of_many_messages_is_never_folded_by_their_number() -> None:
-    assert ManyMessages().due(now(turn(messages=50))) == 0
-    assert ManyMessages().due(now(turn(messages=1), turn(messages=50))) == 1
+def test_a_single_turn_of_many_messages_is_never_compressed_by_their_number() -> None:
+    assert ManyMessages().count_due(now(turn(messages=50))) == 0
+    assert ManyMessages().count_due(now(turn(messages=1), turn(messages=50))) == 1
 
 
-# Tokens: documents B and A
+# By tokens (preset `sessions`)
 
 
 def test_exactly_three_thousand_tokens_are_not_above_and_one_more_is() -> None:
-    assert ManyTokens().due(now(turn(1000), turn(1000), turn(1000))) == 0
-    assert ManyTokens().due(now(turn(1000), turn(1000), turn(1001))) == 1
+    assert ManyTokens().count_due(now(turn(1000), turn(1000), turn(1000))) == 0
+    assert ManyTokens().count_due(now(turn(1000), turn(1000), turn(1001))) == 1
 
 
 def test_the_newest_turns_that_fit_in_2500_tokens_are_kept() -> None:
-    assert ManyTokens().due(now(turn(501), turn(1250), turn(1250))) == 1  # 2500 exactly
-    assert ManyTokens().due(now(turn(500), turn(1251), turn(1250))) == 2  # 2501 with the second
-    assert ManyTokens().due(now(turn(600), turn(600), turn(600), turn(600), turn(601))) == 1
+    assert ManyTokens().count_due(now(turn(501), turn(1250), turn(1250))) == 1  # 2500 exactly
+    assert ManyTokens().count_due(now(turn(500), turn(1251), turn(1250))) == 2  # 2501 with the second
+    assert ManyTokens().count_due(now(turn(600), turn(600), turn(600), turn(600), turn(601))) == 1
 
 
 def test_system_prompt_and_brief_count_for_the_threshold_but_not_for_what_is_kept() -> None:
     turns = (turn(1400), turn(1200))
-    assert ManyTokens().due(now(*turns, brief=200, system=200)) == 0
-    assert ManyTokens().due(now(*turns, brief=200, system=201)) == 1
-    assert ManyTokens().due(now(*turns, brief=201, system=200)) == 1
-    assert ManyTokens().due(now(turn(1250), turn(1250), brief=400, system=200)) == 0  # above, but all of it fits
+    assert ManyTokens().count_due(now(*turns, brief=200, system=200)) == 0
+    assert ManyTokens().count_due(now(*turns, brief=200, system=201)) == 1
+    assert ManyTokens().count_due(now(*turns, brief=201, system=200)) == 1
+    assert ManyTokens().count_due(now(turn(1250), turn(1250), brief=400, system=200)) == 0  # above, but all of it fits
 
 
 def test_a_single_turn_is_kept_however_large_it_is() -> None:
-    assert ManyTokens().due(now(turn(1_000_000))) == 0
-    assert ManyTokens(until=1500).due(now(turn(1_000_000))) == 0
-    assert ManyTokens().due(now(turn(10), turn(1_000_000))) == 1
-    assert ManyTokens(until=1500).due(now(turn(10), turn(1_000_000))) == 1
-    assert Chunk().due(now(turn(1_000_000))) == 0
-    assert Chunk().due(now(turn(1_000_000), turn(1), turn(1))) == 0
+    assert ManyTokens().count_due(now(turn(1_000_000))) == 0
+    assert ManyTokens(until=1500).count_due(now(turn(1_000_000))) == 0
+    assert ManyTokens().count_due(now(turn(10), turn(1_000_000))) == 1
+    assert ManyTokens(until=1500).count_due(now(turn(10), turn(1_000_000))) == 1
+    assert Chunk().count_due(now(turn(1_000_000))) == 0
+    assert Chunk().count_due(now(turn(1_000_000), turn(1), turn(1))) == 0
 
 
 def test_until_lets_the_oldest_go_until_1500_are_left() -> None:
     six = [turn(501) for _ in range(6)]  # 3006
-    assert ManyTokens(until=1500).due(now(*six)) == 4  # 1002 are left; with one more it were 1503
-    assert ManyTokens(until=1500).due(now(turn(1001), turn(500), turn(500), turn(500), turn(500))) == 2  # 1500 exactly
-    assert ManyTokens(until=1500).due(now(turn(1501), turn(1500))) == 1
-    assert ManyTokens(until=1500).due(now(turn(1500), turn(1500))) == 0  # 3000 are not above
-    assert ManyTokens(until=1500).due(now(turn(600), turn(600), turn(600), brief=900, system=301)) == 2
+    assert ManyTokens(until=1500).count_due(now(*six)) == 4  # 1002 are left; with one more it were 1503
+    assert (
+        ManyTokens(until=1500).count_due(now(turn(1001), turn(500), turn(500), turn(500), turn(500))) == 2
+    )  # 1500 exactly
+    assert ManyTokens(until=1500).count_due(now(turn(1501), turn(1500))) == 1
+    assert ManyTokens(until=1500).count_due(now(turn(1500), turn(1500))) == 0  # 3000 are not above
+    assert ManyTokens(until=1500).count_due(now(turn(600), turn(600), turn(600), brief=900, system=301)) == 2
 
 
-# Days: document A
+# By days
 
 
-def test_a_new_day_folds_what_came_before_it_and_nothing_of_today() -> None:
+def test_a_new_day_compresses_earlier_turns_and_none_of_today() -> None:
     yesterday, before = TODAY - timedelta(days=1), TODAY - timedelta(days=40)
-    assert NewDay().due(now(turn(), turn())) == 0
-    assert NewDay().due(now(turn(day=before), turn(day=yesterday), turn())) == 2
-    assert NewDay().due(now(turn(day=before), turn(day=yesterday))) == 2
-    assert NewDay().due(now(turn(day=yesterday), today=yesterday)) == 0
+    assert NewDay().count_due(now(turn(), turn())) == 0
+    assert NewDay().count_due(now(turn(day=before), turn(day=yesterday), turn())) == 2
+    assert NewDay().count_due(now(turn(day=before), turn(day=yesterday))) == 2
+    assert NewDay().count_due(now(turn(day=yesterday), today=yesterday)) == 0
 
 
-def test_a_clock_that_ran_ahead_folds_nothing() -> None:
-    assert NewDay().due(now(turn(day=TODAY + timedelta(days=2)), turn(day=TODAY + timedelta(days=2)))) == 0
+def test_turns_of_a_future_day_are_not_compressed() -> None:
+    assert NewDay().count_due(now(turn(day=TODAY + timedelta(days=2)), turn(day=TODAY + timedelta(days=2)))) == 0
 
 
-# Chunks: document D
+# By chunks (preset `briefs`)
 
 
-def test_a_chunk_is_folded_above_6000_tokens_of_brief_and_turns_and_keeps_three_turns() -> None:
+def test_a_chunk_is_compressed_above_6000_tokens_of_brief_and_turns_and_three_turns_stay() -> None:
     turns = [turn(1500) for _ in range(4)]
-    assert Chunk().due(now(*turns)) == 0  # 6000 exactly
-    assert Chunk().due(now(*turns, brief=1)) == 1
-    assert Chunk().due(now(*turns, system=5000)) == 0  # document D counts no system prompt
-    assert Chunk().due(now(*(turn(1000) for _ in range(10)))) == 7
+    assert Chunk().count_due(now(*turns)) == 0  # 6000 exactly
+    assert Chunk().count_due(now(*turns, brief=1)) == 1
+    assert Chunk().count_due(now(*turns, system=5000)) == 0  # the system prompt does not count
+    assert Chunk().count_due(now(*(turn(1000) for _ in range(10)))) == 7
 
 
-def test_a_chunk_needs_more_than_k_turns() -> None:
-    assert Chunk().due(now(*(turn(9000) for _ in range(3)))) == 0
-    assert Chunk().due(now(*(turn(9000) for _ in range(4)))) == 1
-    assert Chunk(above=6000, keep=1).due(now(turn(9000), turn(10))) == 1
+def test_a_chunk_needs_more_turns_than_are_kept() -> None:
+    assert Chunk().count_due(now(*(turn(9000) for _ in range(3)))) == 0
+    assert Chunk().count_due(now(*(turn(9000) for _ in range(4)))) == 1
+    assert Chunk(above=6000, keep=1).count_due(now(turn(9000), turn(10))) == 1
 
 
-# Answers: document E
+# By answers (preset `recall`)
 
 
-def test_every_fifth_answer_folds_what_is_answered() -> None:
-    assert EveryAnswers().due(now(*(turn() for _ in range(4)))) == 0
-    assert EveryAnswers().due(now(*(turn() for _ in range(5)))) == 5
-    assert EveryAnswers().due(now(*(turn() for _ in range(5)), turn(messages=1, answers=0))) == 5
-    assert EveryAnswers().due(now(*(turn() for _ in range(4)), turn(messages=1, answers=0))) == 0
-    assert EveryAnswers().due(now(turn(messages=6, answers=5))) == 1
-    assert EveryAnswers(answers=2).due(now(turn(), turn())) == 2
+def test_every_fifth_answer_compresses_the_answered_turns() -> None:
+    assert EveryAnswers().count_due(now(*(turn() for _ in range(4)))) == 0
+    assert EveryAnswers().count_due(now(*(turn() for _ in range(5)))) == 5
+    assert EveryAnswers().count_due(now(*(turn() for _ in range(5)), turn(messages=1, answers=0))) == 5
+    assert EveryAnswers().count_due(now(*(turn() for _ in range(4)), turn(messages=1, answers=0))) == 0
+    assert EveryAnswers().count_due(now(turn(messages=6, answers=5))) == 1
+    assert EveryAnswers(answers=2).count_due(now(turn(), turn())) == 2
 
 
-# All of them
+# All triggers
 
 
-EVERY: tuple[Trigger, ...] = (ManyMessages(), ManyTokens(), ManyTokens(until=1500), NewDay(), Chunk(), EveryAnswers())
+ALL_TRIGGERS: tuple[Trigger, ...] = (
+    ManyMessages(),
+    ManyTokens(),
+    ManyTokens(until=1500),
+    NewDay(),
+    Chunk(),
+    EveryAnswers(),
+)
 
 
-@pytest.mark.parametrize("trigger", EVERY, ids=repr)
-def test_nothing_said_is_nothing_due(trigger: Trigger) -> None:
-    assert trigger.due(now()) == 0
-    assert trigger.due(now(brief=100_000, system=100_000)) == 0
+@pytest.mark.parametrize("trigger", ALL_TRIGGERS, ids=repr)
+def test_without_turns_nothing_is_due(trigger: Trigger) -> None:
+    assert trigger.count_due(now()) == 0
+    assert trigger.count_due(now(brief=100_000, system=100_000)) == 0
 
 
-def test_of_several_triggers_the_one_that_asks_for_most_is_heard() -> None:
+def test_of_several_triggers_the_one_with_most_turns_due_decides() -> None:
     turns = [turn(700) for _ in range(10)]
-    assert first_due([Chunk(), EveryAnswers()], now(*turns)) == ("answers", 10)
-    assert first_due([ManyTokens(), Chunk(keep=4)], now(*turns)) == ("tokens", 7)  # keeps 2100 tokens, or four turns
-    assert first_due([Chunk(), ManyMessages()], now(*turns)) == ("messages", 8)
-    assert first_due([NewDay(), Chunk()], now(turn(), turn())) == ("", 0)
-    assert first_due([], now(*turns)) == ("", 0)
+    assert largest_due([Chunk(), EveryAnswers()], now(*turns)) == ("answers", 10)
+    assert largest_due([ManyTokens(), Chunk(keep=4)], now(*turns)) == ("tokens", 7)  # keeps 2100 tokens, or four turns
+    assert largest_due([Chunk(), ManyMessages()], now(*turns)) == ("messages", 8)
+    assert largest_due([NewDay(), Chunk()], now(turn(), turn())) == ("", 0)
+    assert largest_due([], now(*turns)) == ("", 0)
 
 
-def test_a_fold_takes_as_many_turns_as_fit_and_one_at_least() -> None:
+def test_a_step_takes_as_many_turns_as_fit_and_at_least_one() -> None:
     turns = [turn(2000) for _ in range(5)]
-    assert within(turns, 5, 6000) == 3
-    assert within(turns, 2, 6000) == 2
-    assert within(turns, 5, 5999) == 2
-    assert within(turns, 5, 1) == 1
-    assert within([turn(9000), turn(1)], 2, 6000) == 1
-    assert within(turns, 0, 6000) == 0
+    assert count_turns_in_step(turns, 5, 6000) == 3
+    assert count_turns_in_step(turns, 2, 6000) == 2
+    assert count_turns_in_step(turns, 5, 5999) == 2
+    assert count_turns_in_step(turns, 5, 1) == 1
+    assert count_turns_in_step([turn(9000), turn(1)], 2, 6000) == 1
+    assert count_turns_in_step(turns, 0, 6000) == 0
 
 
 SIZES = st.builds(
@@ -188,32 +197,32 @@ TURNS = st.lists(SIZES, max_size=25)
 
 
 @given(TRIGGERS, TURNS, st.integers(0, 3000), st.integers(0, 3000))
-def test_what_is_due_is_a_number_of_whole_turns(
+def test_the_due_turns_are_at_most_all_and_the_newest_stays(
     trigger: Trigger, turns: Sequence[TurnSize], brief: int, system: int
 ) -> None:
-    due = trigger.due(Situation(turns, brief, system, TODAY))
+    due = trigger.count_due(Situation(turns, brief, system, TODAY))
     assert 0 <= due <= len(turns)
     if turns and isinstance(trigger, ManyMessages | ManyTokens | Chunk):
         assert due < len(turns), "the newest turn stays"
 
 
 @given(st.integers(1, 12), st.integers(1, 12), TURNS)
-def test_by_messages_the_fewest_turns_that_hold_the_last_ones_are_kept(
+def test_by_messages_the_fewest_turns_with_enough_messages_are_kept(
     at: int, keep: int, turns: Sequence[TurnSize]
 ) -> None:
-    due = ManyMessages(at, keep).due(now(*turns))
-    kept = [one.messages for one in turns[due:]]
+    due = ManyMessages(at, keep).count_due(now(*turns))
+    kept = [size.messages for size in turns[due:]]
     if due:
-        assert sum(one.messages for one in turns) >= at
+        assert sum(size.messages for size in turns) >= at
         assert sum(kept) >= keep
         assert sum(kept[1:]) < keep, "one turn less would have done"
 
 
 @given(TURNS, st.integers(0, 2000), st.integers(0, 2000))
-def test_by_tokens_what_is_kept_fits_or_is_one_turn(turns: Sequence[TurnSize], brief: int, system: int) -> None:
+def test_by_tokens_the_kept_turns_fit_or_are_a_single_one(turns: Sequence[TurnSize], brief: int, system: int) -> None:
     situation = Situation(turns, brief, system, TODAY)
-    due = ManyTokens().due(situation)
-    kept = sum(one.tokens for one in turns[due:])
+    due = ManyTokens().count_due(situation)
+    kept = sum(size.tokens for size in turns[due:])
     if system + situation.tokens > 3000:
         assert kept <= 2500 or len(turns) - due <= 1
         assert not due or kept + turns[due - 1].tokens > 2500, "one turn more would have fitted"
@@ -222,21 +231,23 @@ def test_by_tokens_what_is_kept_fits_or_is_one_turn(turns: Sequence[TurnSize], b
 
 
 @given(st.lists(TRIGGERS, min_size=1, max_size=4), TURNS, st.integers(0, 1500), st.integers(0, 3000), st.booleans())
-def test_folding_until_nothing_is_due_comes_to_an_end(
+def test_compressing_until_nothing_is_due_comes_to_an_end(
     triggers: list[Trigger], turns: list[TurnSize], brief: int, system: int, by_steps: bool
 ) -> None:
-    steps, most = 0, len(turns)
-    while due := first_due(triggers, Situation(turns, brief, system, TODAY))[1]:
+    steps, max_steps = 0, len(turns)
+    while due := largest_due(triggers, Situation(turns, brief, system, TODAY))[1]:
         steps += 1
-        assert steps <= most, "each fold takes a turn"
-        turns = turns[within(turns, due, 6000) if by_steps else due :]
+        assert steps <= max_steps, "each step compresses a turn"
+        turns = turns[count_turns_in_step(turns, due, 6000) if by_steps else due :]
         brief = min(1500, brief + 400)
 
 
 @given(TURNS, st.integers(0, 40), st.integers(0, 20_000))
-def test_a_step_is_within_what_is_due_and_within_its_tokens(turns: list[TurnSize], due: int, tokens: int) -> None:
+def test_a_step_has_no_more_turns_than_are_due_and_no_more_tokens_than_allowed(
+    turns: list[TurnSize], due: int, tokens: int
+) -> None:
     due = min(due, len(turns))
-    taken = within(turns, due, tokens)
+    taken = count_turns_in_step(turns, due, tokens)
     assert (1 <= taken <= due) if due else taken == 0
-    assert taken <= 1 or sum(one.tokens for one in turns[:taken]) <= tokens
-    assert taken == due or sum(one.tokens for one in turns[: taken + 1]) > tokens
+    assert taken <= 1 or sum(size.tokens for size in turns[:taken]) <= tokens
+    assert taken == due or sum(size.tokens for size in turns[: taken + 1]) > tokens

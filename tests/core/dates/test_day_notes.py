@@ -1,4 +1,4 @@
-"""Which day "yesterday" was."""
+"""Words such as "yesterday" get the date that they meant."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.core.compression.attribution import undated
+from recollect.core.compression.attribution import strip_day_label
 from recollect.core.compression.ledger import merge
-from recollect.core.compression.narrative import Length, narrative, words
+from recollect.core.compression.narrative import Length, count_words, render_narrative
 from recollect.core.compression.summariser import summarise
-from recollect.core.dates.day_notes import MOST, dated
+from recollect.core.dates.day_notes import MAX_NOTES, add_dates
 from recollect.core.extract import extract
-from recollect.core.models import Message
+from recollect.core.message import Message
 
 MONDAY = datetime(2023, 5, 8, 13, tzinfo=UTC)
 
@@ -51,8 +51,8 @@ MONDAY = datetime(2023, 5, 8, 13, tzinfo=UTC)
     ],
 )
 def test_words_for_days_get_their_date(text: str, expected: str) -> None:
-    assert dated(text, MONDAY) == expected
-    assert dated(expected, MONDAY) == expected  # once
+    assert add_dates(text, MONDAY) == expected
+    assert add_dates(expected, MONDAY) == expected  # once
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_words_for_days_get_their_date(text: str, expected: str) -> None:
         "",
     ],
 )
-def test_what_is_not_sure_stays_as_it_was_said(text: str) -> None:
-    assert dated(text, MONDAY) == text
+def test_words_without_a_certain_date_stay_as_they_are(text: str) -> None:
+    assert add_dates(text, MONDAY) == text
 
 
-def test_a_day_is_one_where_the_speaker_is() -> None:
+def test_days_are_those_of_the_speakers_zone() -> None:
     late = datetime(2023, 5, 8, 22, tzinfo=UTC)
-    assert dated("yesterday", late, "Asia/Riyadh") == "yesterday (8 May 2023)"
-    assert dated("yesterday", late, "America/New_York") == "yesterday (7 May 2023)"
+    assert add_dates("yesterday", late, "Asia/Riyadh") == "yesterday (8 May 2023)"
+    assert add_dates("yesterday", late, "America/New_York") == "yesterday (7 May 2023)"
 
 
 @given(
@@ -100,64 +100,72 @@ def test_a_day_is_one_where_the_speaker_is() -> None:
 )
 def test_nothing_but_dates_is_added(parts: list[str], at: datetime) -> None:
     text = " ".join(parts)
-    told = dated(text, at)
-    added = re.findall(r" \((?:about |week(?:end)? of )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9-]{4,10}\)", told)
-    assert len(told) - len(text) <= sum(map(len, added))
-    assert told == text or added
-    assert dated(told, at) == told
-    if len(added) <= MOST and "(" not in text:
+    dated = add_dates(text, at)
+    added = re.findall(r" \((?:about |week(?:end)? of )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9-]{4,10}\)", dated)
+    assert len(dated) - len(text) <= sum(map(len, added))
+    assert dated == text or added
+    assert add_dates(dated, at) == dated
+    if len(added) <= MAX_NOTES and "(" not in text:
         for each in added:
-            told = told.replace(each, "", 1)
-        assert told == text
+            dated = dated.replace(each, "", 1)
+        assert dated == text
 
 
-def _said(text: str, seq: int, at: datetime) -> Message:
+def _message(text: str, seq: int, at: datetime) -> Message:
     return Message(f"m{seq}", "c", seq, "user", text, at, "typed", name="Sara")
 
 
-def test_the_ledger_tells_the_day_and_keeps_the_words() -> None:
+def test_a_ledger_entry_has_the_date_in_its_text_and_not_in_its_value() -> None:
     (entry,) = (
-        one for one in extract([_said("I went to a pottery class yesterday.", 1, MONDAY)]) if one.kind == "fact"
+        entry
+        for entry in extract([_message("I went to a pottery class yesterday.", 1, MONDAY)])
+        if entry.kind == "fact"
     )
     assert "yesterday (7 May 2023)" in entry.text
     assert "2023" not in entry.value
 
 
-def test_what_happens_again_is_another_event() -> None:
+def test_the_same_words_on_another_day_are_another_event() -> None:
     text = "Yesterday we went to the zoo with Anna."
-    found = extract([_said(text, 1, MONDAY), _said(text, 2, datetime(2023, 7, 8, tzinfo=UTC)), _said(text, 3, MONDAY)])
-    events = [one.text for one in merge([], found) if one.slot == "event"]
+    entries = extract(
+        [_message(text, 1, MONDAY), _message(text, 2, datetime(2023, 7, 8, tzinfo=UTC)), _message(text, 3, MONDAY)]
+    )
+    events = [entry.text for entry in merge([], entries) if entry.slot == "event"]
     assert len(events) == 2
     assert "(7 May 2023)" in events[0]
     assert "(7 July 2023)" in events[1]
 
 
 def test_links_and_titles_get_no_date() -> None:
-    said = extract([_said("My website is https://example.com/today/x and my favourite song is Yesterday.", 1, MONDAY)])
-    assert said
-    assert not [one.text for one in said if "2023" in one.text]
+    entries = extract(
+        [_message("My website is https://example.com/today/x and my favourite song is Yesterday.", 1, MONDAY)]
+    )
+    assert entries
+    assert not [entry.text for entry in entries if "2023" in entry.text]
 
 
-def test_words_behind_what_is_read_are_not_cut() -> None:
-    assert "(" not in dated("y" * 1990 + " next weekend we go", MONDAY)
+def test_a_word_cut_by_the_reading_limit_gets_no_date() -> None:
+    assert "(" not in add_dates("y" * 1990 + " next weekend we go", MONDAY)
 
 
-def test_a_narrative_of_several_days_tells_them_once() -> None:
+def test_a_narrative_of_several_days_labels_each_once() -> None:
     turns = [
-        [_said("I signed up for a pottery class yesterday because my sister told me to.", 1, MONDAY)],
-        [_said("My brother opened his bakery in Lyon two days ago.", 2, datetime(2023, 6, 9, 9, tzinfo=UTC))],
+        [_message("I signed up for a pottery class yesterday because my sister told me to.", 1, MONDAY)],
+        [_message("My brother opened his bakery in Lyon two days ago.", 2, datetime(2023, 6, 9, 9, tzinfo=UTC))],
     ]
-    length = Length(20, 80, words)
-    told = summarise(turns, length=length)
-    text = narrative(told)
+    length = Length(20, 80, count_words)
+    statements = summarise(turns, length=length)
+    text = render_narrative(statements)
     assert "[8 May 2023] " in text
     assert "yesterday (7 May 2023)" in text
     assert "[9 June] " in text
     assert "two days ago (7 June 2023)" in text
-    assert narrative(summarise([], old=told, length=length)) == text  # folded again
-    assert undated("[9 Jun] x") == undated("[9 June] x") == "x"  # as earlier versions wrote it
+    assert render_narrative(summarise([], old=statements, length=length)) == text  # compressed again
+    assert strip_day_label("[9 Jun] x") == strip_day_label("[9 June] x") == "x"  # as earlier versions wrote it
 
 
-def test_a_talk_of_one_day_needs_no_dates() -> None:
-    told = summarise([[_said("I signed up for a pottery class yesterday.", 1, MONDAY)]], length=Length(5, 30, words))
-    assert "2023" not in narrative(told)
+def test_a_narrative_of_one_day_has_no_dates() -> None:
+    statements = summarise(
+        [[_message("I signed up for a pottery class yesterday.", 1, MONDAY)]], length=Length(5, 30, count_words)
+    )
+    assert "2023" not in render_narrative(statements)

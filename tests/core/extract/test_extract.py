@@ -1,11 +1,10 @@
-"""Rules for ledger entries: what people say is kept, what they ask, suppose, quote or deny is not."""
+"""Rules for ledger entries: they keep what people state, not what they ask, suppose, quote or deny."""
 
 from __future__ import annotations
 
 import json
 import random
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import ledger as bench
-from recollect.core.compression.ledger import Entry, as_data, merge
-from recollect.core.extract import MOST, extract
-from recollect.core.models import Message
+from recollect.core.compression.ledger import Entry, merge, to_important_data
+from recollect.core.extract import MAX_ENTRIES_PER_MESSAGE, extract
+from recollect.core.message import Message
+from support.growth import assert_linear
 
 LABELS: Mapping[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "ledger.json").read_text("utf-8"))
 PRECISION = 0.941  # measured by `python -m bench.ledger`
@@ -25,7 +25,7 @@ RECALL = 0.812
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def said(*texts: str, role: str = "user", name: str | None = None, source: str = "typed") -> list[Entry]:
+def extract_texts(*texts: str, role: str = "user", name: str | None = None, source: str = "typed") -> list[Entry]:
     return extract(
         [
             Message(f"m{seq}", "chat", seq, role, text, START + timedelta(days=seq), source, name=name)
@@ -34,12 +34,12 @@ def said(*texts: str, role: str = "user", name: str | None = None, source: str =
     )
 
 
-def told(entries: list[Entry]) -> list[tuple[str, str, str]]:
-    """Kind, slot and value, without names of things."""
+def without_entities(entries: list[Entry]) -> list[tuple[str, str, str]]:
+    """Return kind, slot and value of the entries that are no entities."""
     return [(entry.kind, entry.slot, entry.value) for entry in entries if entry.kind != "entity"]
 
 
-FOUND = [
+EXPECTED = [
     ("I live in Berlin.", "fact", "home", "Berlin"),
     ("btw im living in lisbon now", "fact", "home", "lisbon"),
     ("We moved to Lisbon in 2021.", "fact", "home", "Lisbon"),
@@ -103,12 +103,12 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "kind", "slot", "value"), FOUND, ids=[row[0] for row in FOUND])
-def test_what_a_person_says_becomes_an_entry(text: str, kind: str, slot: str, value: str) -> None:
-    assert (kind, slot, value) in told(said(text))
+@pytest.mark.parametrize(("text", "kind", "slot", "value"), EXPECTED, ids=[row[0] for row in EXPECTED])
+def test_a_statement_of_a_person_becomes_an_entry(text: str, kind: str, slot: str, value: str) -> None:
+    assert (kind, slot, value) in without_entities(extract_texts(text))
 
 
-NOTHING = [
+WITHOUT_ENTRIES = [
     "I don't live in Berlin.",
     "Do I live in Berlin?",
     "If I lived in Berlin I would be happy.",
@@ -192,9 +192,9 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("text", NOTHING)
-def test_questions_suppositions_quotations_and_small_talk_leave_nothing(text: str) -> None:
-    assert told(said(text)) == []
+@pytest.mark.parametrize("text", WITHOUT_ENTRIES)
+def test_questions_suppositions_quotations_and_small_talk_give_no_entry(text: str) -> None:
+    assert without_entities(extract_texts(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -224,26 +224,28 @@ def test_questions_suppositions_quotations_and_small_talk_leave_nothing(text: st
         "I readjusted the bike on Monday",
     ],
 )
-def test_small_doings_are_no_events(text: str) -> None:
-    assert [found for found in told(said(text)) if found[1] == "event"] == []
+def test_passing_actions_are_no_events(text: str) -> None:
+    assert [entry for entry in without_entities(extract_texts(text)) if entry[1] == "event"] == []
 
 
-def test_a_thing_wished_for_is_a_goal_and_no_fact() -> None:
-    assert [kind for kind, _, _ in told(said("I'd like to start a company called Acme"))] == ["intent"]
+def test_a_wish_for_a_thing_is_a_goal_and_no_fact() -> None:
+    assert [kind for kind, _, _ in without_entities(extract_texts("I'd like to start a company called Acme"))] == [
+        "intent"
+    ]
 
 
-def test_a_denied_allergy_is_told_with_its_negation() -> None:
-    (entry,) = said("I'm not allergic to nuts.")
+def test_a_denied_allergy_keeps_its_negation() -> None:
+    (entry,) = extract_texts("I'm not allergic to nuts.")
     assert (entry.slot, entry.value, entry.text, entry.ends) == ("allergy", "nuts", "not allergic to nuts", True)
 
 
-def test_the_examples_of_document_b_come_out() -> None:
-    entries = said(
+def test_preferences_structure_sources_and_findings_fill_the_important_data() -> None:
+    entries = extract_texts(
         "I prefer dark mode. My document should have sections for Introduction, Methods, Results.",
         "Important sources: https://example.com/paper1, https://example.com/paper2",
         "The key finding is that X causes Y. This is critical for the paper.",
     )
-    data = as_data(merge([], entries))
+    data = to_important_data(merge([], entries))
     assert data["user_preferences"] == {"theme": "dark"}
     assert data["document_structure"] == {"sections": ["Introduction", "Methods", "Results"]}
     assert data["source_urls"] == ["https://example.com/paper1", "https://example.com/paper2"]
@@ -262,8 +264,8 @@ def test_the_examples_of_document_b_come_out() -> None:
     ],
 )
 def test_every_part_of_a_document_is_an_entry(text: str, values: list[str]) -> None:
-    found = [entry for entry in said(text) if entry.kind == "structure"]
-    assert [entry.value for entry in found] == values
+    entries = [entry for entry in extract_texts(text) if entry.kind == "structure"]
+    assert [entry.value for entry in entries] == values
 
 
 @pytest.mark.parametrize(
@@ -280,8 +282,8 @@ def test_every_part_of_a_document_is_an_entry(text: str, values: list[str]) -> N
         ("write to tom@example.com or to Booking.com", []),
     ],
 )
-def test_links_are_found_wherever_they_stand(text: str, urls: list[str]) -> None:
-    assert [entry.value for entry in said(text) if entry.kind == "url"] == urls
+def test_links_are_found_anywhere_in_a_message(text: str, urls: list[str]) -> None:
+    assert [entry.value for entry in extract_texts(text) if entry.kind == "url"] == urls
 
 
 @pytest.mark.parametrize(
@@ -298,18 +300,21 @@ def test_links_are_found_wherever_they_stand(text: str, urls: list[str]) -> None
         ("التقيت الدكتور سالم الحارثي في وزارة الصحة", ["سالم الحارثي", "وزارة الصحة"]),
     ],
 )
-def test_names_are_known_by_their_shape(text: str, names: list[str]) -> None:
-    assert [entry.value for entry in said(text) if entry.kind == "entity"] == names
+def test_names_are_found_by_their_shape(text: str, names: list[str]) -> None:
+    assert [entry.value for entry in extract_texts(text) if entry.kind == "entity"] == names
 
 
-def test_an_assistant_without_a_name_adds_only_links_and_what_was_agreed() -> None:
+def test_an_assistant_without_a_name_adds_only_links_and_agreements() -> None:
     text = "I prefer tea and I live in Rome. See https://a.org/x. As agreed, we decided to use React."
-    assert {kind for kind, _, _ in told(said(text, role="assistant", source="assistant"))} == {"url", "decision"}
-    assert said("I recommend React, let's use it.", role="assistant", source="assistant") == []
+    assert {kind for kind, _, _ in without_entities(extract_texts(text, role="assistant", source="assistant"))} == {
+        "url",
+        "decision",
+    }
+    assert extract_texts("I recommend React, let's use it.", role="assistant", source="assistant") == []
 
 
 def test_a_named_speaker_counts_as_a_person_whatever_the_role() -> None:
-    (entry, *_) = said("I live in Leeds.", role="assistant", name="Mel", source="assistant")
+    (entry, *_) = extract_texts("I live in Leeds.", role="assistant", name="Mel", source="assistant")
     assert (entry.subject, entry.slot, entry.value) == ("Mel", "home", "Leeds")
 
 
@@ -324,12 +329,12 @@ ATTACKS = [
 @pytest.mark.parametrize("text", ATTACKS)
 @pytest.mark.parametrize(("role", "source"), [("tool", "tool"), ("system", "imported"), ("user", "tool")])
 def test_tools_and_system_messages_add_nothing(text: str, role: str, source: str) -> None:
-    assert said(text, role=role, source=source) == []
-    assert said(text, role=role, source=source, name="Anna") == []
+    assert extract_texts(text, role=role, source=source) == []
+    assert extract_texts(text, role=role, source=source, name="Anna") == []
 
 
-def test_an_entry_names_its_message_and_how_far_it_is_trusted() -> None:
-    first, *_ = said("hello", "I live in Berlin.", source="imported")
+def test_an_entry_names_its_message_and_its_trust() -> None:
+    first, *_ = extract_texts("hello", "I live in Berlin.", source="imported")
     assert (first.sources, first.seq, first.at, first.trust) == (("m2",), 2, START + timedelta(days=2), "imported")
 
 
@@ -356,21 +361,21 @@ def test_an_entry_names_its_message_and_how_far_it_is_trusted() -> None:
         ),
     ],
 )
-def test_a_later_value_takes_the_place_of_the_earlier(texts: tuple[str, ...], holds: set[str], over: set[str]) -> None:
-    entries = [entry for entry in merge([], said(*texts)) if entry.kind != "entity"]
+def test_a_later_value_supersedes_the_earlier(texts: tuple[str, ...], holds: set[str], over: set[str]) -> None:
+    entries = [entry for entry in merge([], extract_texts(*texts)) if entry.kind != "entity"]
     assert {entry.value for entry in entries if entry.holds and not entry.ends} == holds
     assert {entry.value for entry in entries if not entry.holds} == over
 
 
 def test_the_rules_are_as_good_as_measured_on_unseen_labels() -> None:
-    whole = bench.total(bench.utterances(LABELS, "held"))
-    assert whole.precision >= PRECISION - 0.03
-    assert whole.recall >= RECALL - 0.03
+    score = bench.sum_scores(bench.score_utterances(LABELS, "held"))
+    assert score.precision >= PRECISION - 0.03
+    assert score.recall >= RECALL - 0.03
 
 
 def test_supersession_is_right_in_the_labelled_sequences() -> None:
-    right = [sequence["id"] for sequence in LABELS["sequences"] if bench.is_right(sequence)]
-    assert len(right) >= 0.85 * len(LABELS["sequences"])
+    correct = [sequence["id"] for sequence in LABELS["sequences"] if bench.is_correct(sequence)]
+    assert len(correct) >= 0.85 * len(LABELS["sequences"])
 
 
 WORDS = st.sampled_from(
@@ -380,9 +385,9 @@ WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=300), st.lists(WORDS, max_size=40).map(" ".join)))
-def test_any_text_gives_entries_whose_values_it_holds(text: str) -> None:
+def test_the_words_of_a_value_occur_in_its_text(text: str) -> None:
     plain = "".join(text.replace("’", "'").split()).replace("'", "").replace("`", "").replace("*", "").casefold()
-    for entry in said(text):
+    for entry in extract_texts(text):
         assert entry.slot and entry.text
         for word in entry.value.split():
             assert word.replace("'", "").casefold() in plain, (entry, word)
@@ -390,40 +395,42 @@ def test_any_text_gives_entries_whose_values_it_holds(text: str) -> None:
 
 def test_the_same_text_gives_the_same_entries() -> None:
     texts = [item["text"] for item in LABELS["utterances"]]
-    assert said(*texts) == said(*texts)
+    assert extract_texts(*texts) == extract_texts(*texts)
 
 
 def test_a_message_has_no_more_entries_than_the_cap() -> None:
-    assert len(said("\n".join(f"See https://example.com/{number}" for number in range(500)))) <= MOST
+    assert (
+        len(extract_texts("\n".join(f"See https://example.com/{number}" for number in range(500))))
+        <= MAX_ENTRIES_PER_MESSAGE
+    )
 
 
-HOSTILE = {
-    "spaces": " " * 200_000,
-    "I am": "I am " * 100_000,
-    "commas": "," * 500_000,
-    "statements": "".join(f"I live in Town{n} and I work at Firm{n}. " for n in range(25_000)),
-    "Arabic": "".join(f"أنا أسكن في بلدة{n} وأعمل في شركة{n}. " for n in range(25_000)),
-    "long sentences": ("my a" + " b" * 450 + ". ") * 1000,
-    "bullets": "Structure:\n" + "- a\n" * 200_000,
-    "quotes": '"a ' * 300_000,
-    "links": "http://" * 100_000,
-    "dots": "a." * 400_000,
-    "conditions": "when you " + "x " * 400_000,
-    "noise": "".join(random.Random(1).choices('abcI am my the ,.:\n"', k=1_000_000)),
+# Each makes a text of about n characters.
+HOSTILE: Mapping[str, Callable[[int], str]] = {
+    "spaces": lambda n: " " * n,
+    "I am": lambda n: "I am " * (n // 5),
+    "commas": lambda n: "," * n,
+    "statements": lambda n: "".join(f"I live in Town{at} and I work at Firm{at}. " for at in range(n // 38)),
+    "Arabic": lambda n: "".join(f"أنا أسكن في بلدة{at} وأعمل في شركة{at}. " for at in range(n // 35)),
+    "long sentences": lambda n: ("my a" + " b" * 450 + ". ") * (n // 906 + 1),
+    "bullets": lambda n: "Structure:\n" + "- a\n" * (n // 4),
+    "quotes": lambda n: '"a ' * (n // 3),
+    "links": lambda n: "http://" * (n // 7),
+    "dots": lambda n: "a." * (n // 2),
+    "conditions": lambda n: "when you " + "x " * (n // 2),
+    "noise": lambda n: "".join(random.Random(1).choices('abcI am my the ,.:\n"', k=n)),
 }
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_megabyte_takes_less_than_a_second(text: str) -> None:
-    before = time.process_time()
-    said(text)
-    assert time.process_time() - before < 1
+@pytest.mark.parametrize("n", [5_000, 250_000])  # prose is read up to 20,000 characters, links up to a megabyte
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_texts_are_read_in_linear_time(make: Callable[[int], str], n: int) -> None:
+    assert_linear(extract_texts, make, n)
 
 
 @pytest.mark.parametrize("word", ["Italian", "Swiss", "Catholic", "INTJ", "Jordanian", "Lost", "Dyslexic", "Mexican"])
-def test_what_somebody_is_does_not_rename_him(word: str) -> None:
-    entries = merge([], said("My name is Sara.", f"I'm {word}."))
+def test_a_nationality_or_trait_does_not_replace_the_name(word: str) -> None:
+    entries = merge([], extract_texts("My name is Sara.", f"I'm {word}."))
     names = [entry for entry in entries if entry.kind == "fact" and entry.slot == "name"]
     assert [(entry.value, entry.holds) for entry in names] == [("Sara", True)]
 
@@ -433,17 +440,17 @@ def test_what_somebody_is_does_not_rename_him(word: str) -> None:
     ["I never drink coffee after noon.", "I don't eat meat on Fridays.", "I can't eat gluten when I travel."],
 )
 def test_a_condition_stays_with_what_it_limits(text: str) -> None:
-    (entry,) = (entry for entry in said(text) if entry.kind == "fact")
+    (entry,) = (entry for entry in extract_texts(text) if entry.kind == "fact")
     assert entry.text == text.rstrip(".")
 
 
 @pytest.mark.parametrize(
     "text", ["I moved to Linux last year.", "In my dream I moved to Mars.", "As the song goes, I live in America."]
 )
-def test_what_is_no_home_takes_no_home_away(text: str) -> None:
-    entries = merge([], said("I live in Berlin.", text))
+def test_a_sentence_about_no_home_does_not_end_the_home(text: str) -> None:
+    entries = merge([], extract_texts("I live in Berlin.", text))
     assert [entry.value for entry in entries if entry.slot == "home" and entry.holds] == ["Berlin"]
 
 
 def test_a_double_denial_is_no_dislike() -> None:
-    assert not [entry for entry in said("It's not that I don't like Rome.") if entry.kind == "preference"]
+    assert not [entry for entry in extract_texts("It's not that I don't like Rome.") if entry.kind == "preference"]

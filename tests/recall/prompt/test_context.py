@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from recollect import Context, Memory
 from recollect.core.errors import ProviderUnavailable
 from recollect.core.language import analyser
-from recollect.recall.prompt import build, fence
+from recollect.recall.prompt import brief_section, fence
 from recollect.settings import preset
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
+from support.growth import assert_linear
 from support.prompts import Open, assert_valid_for_providers, assert_within, call, long_talk, memory_of, part, tell
 from support.tables import ask
 
@@ -30,11 +31,15 @@ def assert_memory_is_in_order(context: Context, system: str | None) -> None:
     told = memory_of(context, system)
     if told is None:
         return
-    fence.parse(told)
-    headings = [line for line in told.split("\n") if line in (fence.DATA, fence.SUMMARY, fence.RECALLED)]
-    assert headings == [one for one in (fence.DATA, fence.SUMMARY, fence.RECALLED) if one in headings]
-    assert (fence.DATA in headings) == bool(part(context, "important_data"))
-    assert (fence.SUMMARY in headings) == bool(part(context, "summary"))
+    fence.parse_fence(told)
+    headings = [
+        line for line in told.split("\n") if line in (fence.LEDGER_HEADING, fence.SUMMARY_HEADING, fence.QUOTES_HEADING)
+    ]
+    assert headings == [
+        one for one in (fence.LEDGER_HEADING, fence.SUMMARY_HEADING, fence.QUOTES_HEADING) if one in headings
+    ]
+    assert (fence.LEDGER_HEADING in headings) == bool(part(context, "important_data"))
+    assert (fence.SUMMARY_HEADING in headings) == bool(part(context, "summary"))
 
 
 def assert_nothing_is_said_twice(context: Context, conversation: str) -> None:
@@ -198,7 +203,7 @@ def test_the_order_is_system_data_summary_quotes_tail_question(open_memory: Open
     assert names == ["system_prompt", "important_data", "summary", "recall", "tail", "question"]
     told = memory_of(context, "Be brief.")
     assert told is not None
-    read = fence.parse(told)
+    read = fence.parse_fence(told)
     assert [name for name, _ in itertools.groupby(one.part for one in read)] == ["data", "summary", "recall"]
     roles = [message["role"] for message in context.messages]
     assert roles[:2] == ["system", "user"] and roles[-1] == "user"
@@ -206,9 +211,16 @@ def test_the_order_is_system_data_summary_quotes_tail_question(open_memory: Open
     history = memory.history("talk")
     assert tail == [message.content for message in history[-len(tail) :]] and len(tail) >= 6
     places = [
-        context.text.index(one) for one in ("Be brief.", fence.DATA, fence.SUMMARY, fence.BACKGROUND, fence.RECALLED)
+        context.text.index(one)
+        for one in (
+            "Be brief.",
+            fence.LEDGER_HEADING,
+            fence.SUMMARY_HEADING,
+            fence.SUMMARY_INTRODUCTION,
+            fence.QUOTES_HEADING,
+        )
     ]
-    places += [context.text.index(f"\n\n{fence.RECENT}\n"), context.text.rindex("Which colour")]
+    places += [context.text.index(f"\n\n{fence.TAIL_HEADING}\n"), context.text.rindex("Which colour")]
     assert places == sorted(places)
     assert context.text.startswith("Be brief.\n\n<memory>\n") and context.text.endswith(
         "user: Which colour do I prefer for page7?"
@@ -244,7 +256,7 @@ def test_brief_and_ledger_take_less_than_a_thousand_tokens_however_long_the_talk
 
 
 def test_a_prompt_is_the_same_whatever_was_asked_before(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "SHORTER", 2)
+    monkeypatch.setattr(brief_section, "CACHED_NARRATIVES", 2)
     memory = open_memory(settings=preset("D"))
     tell(memory, "talk", long_talk(150))
     memory.drain()
@@ -278,7 +290,7 @@ def test_an_allergy_is_told_whatever_is_asked(open_memory: Open) -> None:
     memory.drain()
     told = memory_of(memory.context("talk", "Plan a dinner for Friday.", budget=3000), None)
     assert told is not None
-    assert any("peanuts" in one.text for one in fence.parse(told) if one.part == "data")
+    assert any("peanuts" in one.text for one in fence.parse_fence(told) if one.part == "data")
     tell(memory, "named", [{"role": "user", "content": "I'm allergic to peanuts.", "name": "Sara"}, *long_talk(20)])
     for budget in (200, 250, 300, 400, 500):
         assert "- allergic to peanuts" in memory.context("talk", "Plan a dinner for Friday.", budget=budget).text
@@ -311,19 +323,33 @@ def test_a_newest_turn_that_recall_would_quote_stands_where_it_was_said(open_mem
     assert made.text.count(answer) == 1
 
 
-@pytest.mark.alone
 def test_a_message_of_a_megabyte_is_excerpted_around_what_is_asked(open_memory: Open) -> None:
     memory = open_memory()
     filler = "The weather was mild and the people walked along the river as on every other day. " * 7500
     giant = f"{filler[:400_000]} The code of the garden gate is 4711. {filler[400_000:]}"
     memory.add("talk", "user", giant[: 1024 * 1024], id="giant")
     question = "What is the code of the garden gate?"
-    began = time.process_time()
     context = memory.context("talk", question, budget=1000)
-    assert time.process_time() - began < 3
     assert_within(context, 1000)
     assert "4711" in context.text
     assert_valid_for_providers(context.messages, None, question)
+
+
+def test_a_prompt_is_built_in_time_linear_in_a_long_message(open_memory: Open) -> None:
+    memory, numbers = open_memory(), itertools.count()
+    filler = "The weather was mild and the people walked along the river as on every other day. "
+
+    def store_and_ask(text: str) -> None:
+        """Store the message and build the first prompt about it. Later prompts have its words in a cache."""
+        number = next(numbers)
+        memory.add(f"talk {number}", "user", f"{number}: {text}")
+        memory.context(f"talk {number}", "What is the code of the garden gate?", budget=1000)
+
+    def make(n: int) -> str:
+        half = filler * (n // 2 // len(filler))
+        return f"{half}The code of the garden gate is 4711. {half}"
+
+    assert_linear(store_and_ask, make, 60_000, clock=time.process_time)
 
 
 def test_a_question_of_a_megabyte_is_excerpted_too(memory: Memory) -> None:

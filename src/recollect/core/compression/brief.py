@@ -1,6 +1,6 @@
-"""The brief: the compressed memory of what is older than the tail, and how one version grows out of the last.
+"""The brief: the compressed memory of what is older than the tail, its record, and its stored form.
 
-What is stored of a version is its `Body`; the ledger's entries are stored once for all versions.
+A stored version is a `BriefBody`. The ledger's entries are stored once for all versions, apart from the body.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from zoneinfo import ZoneInfo
 from recollect.core import times
 from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Statement, narrative
+from recollect.core.compression.narrative import Statement, render_narrative
 from recollect.core.compression.summary import Summary
-from recollect.core.models import JsonObject, Message, Record
+from recollect.core.message import Message
+from recollect.core.models import JsonObject, Record
 
-BUILT_IN: Final = "recollect-extractive"
-FACTS: Final = 3  # that a record names
+BUILT_IN_MODEL: Final = "recollect-extractive"  # `model_used` of a brief that the built-in summariser wrote
+MAX_KEY_FACTS: Final = 3  # in the record of a compression
+_MAX_INTENT_CHARS: Final = 160
 
 
 class CorruptBrief(ValueError):
-    """What is stored of a brief cannot be read; it is made anew from the log."""
+    """Raised if a stored brief cannot be read. The caller drops it, and the worker builds it anew from the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """One version, as it is made: told statements, the entries of all versions so far, and the record of this fold."""
+class BriefBody:
+    """One version as a writer returns it: statements, the entries of all versions so far, and its record."""
 
     statements: tuple[Statement, ...]
     entries: tuple[Entry, ...]
     record: JsonObject
     model_used: str
-    tokens: int  # what it costs in a prompt, about
-    dropped: int = 0  # sentences and entries that no source supported
-    degraded: str | None = None  # why a model that should have written it did not
+    tokens: int  # estimated cost in a prompt
+    dropped: int = 0  # sentences and entries of a model that no source supports
+    degraded: str | None = None  # the reason why the built-in summariser wrote it instead of the model
 
 
 @dataclass(frozen=True, slots=True)
 class Brief(Record):
-    """A version of a conversation's brief: everything up to message `through_seq`, told shortly.
+    """A version of a conversation's brief. It covers every message up to `through_seq`.
 
-    `ledger` has what holds now, in the shape of document B; `entries` also what was superseded, with its validity.
-    `grounding` names for each sentence and each entry the messages it rests on.
+    `ledger` has the entries that hold now, as JSON; `entries` also has the superseded ones, with their validity.
+    `grounding` maps each statement and each valid entry to the ids of its source messages.
     """
 
     conversation: str
@@ -58,40 +60,40 @@ class Brief(Record):
     grounding: dict[str, list[str]]
     statements: tuple[Statement, ...]
     entries: tuple[Entry, ...]
-    messages_summarized_count: int  # in all versions up to this
-    last_keep_window_index: int  # the seq of the first message that was kept
-    tokens: int  # what it costs in a prompt, about
+    messages_summarized_count: int  # in all versions up to this one
+    last_keep_window_index: int  # seq of the first message after the brief
+    tokens: int  # estimated cost in a prompt
     dropped: int = 0
     degraded: str | None = None
 
     @property
     def summary(self) -> Summary:
-        """Return what the prompt and the next version need of this one."""
+        """Return the parts that the prompt and the next version need."""
         return Summary(self.statements, self.entries, self.through_seq, self.tokens, self.created_at)
 
     @property
     def summary_version(self) -> int:
-        """Document B's name for `version`."""
+        """Return `version`, under the name that the preset `sessions` is documented with."""
         return self.version
 
     @property
     def last_summarized_at(self) -> datetime:
-        """Document B's name for `created_at`."""
+        """Return `created_at`, under the name that the preset `sessions` is documented with."""
         return self.created_at
 
 
-def of_body(body: Body, conversation: str, version: int, *, through: int, messages: int, now: datetime) -> Brief:
-    """The brief that a version is once it is stored."""
+def to_brief(body: BriefBody, conversation: str, version: int, *, through: int, messages: int, now: datetime) -> Brief:
+    """Return the brief of a body. `messages` counts those of all versions up to this one."""
     return Brief(
         conversation=conversation,
         version=version,
-        narrative=narrative(body.statements),
-        ledger=ledger.as_data(body.entries),
+        narrative=render_narrative(body.statements),
+        ledger=ledger.to_important_data(body.entries),
         record=body.record,
         through_seq=through,
         created_at=now,
         model_used=body.model_used,
-        grounding=grounding_of(body.statements, body.entries),
+        grounding=build_grounding(body.statements, body.entries),
         statements=body.statements,
         entries=body.entries,
         messages_summarized_count=messages,
@@ -102,16 +104,16 @@ def of_body(body: Body, conversation: str, version: int, *, through: int, messag
     )
 
 
-def grounding_of(statements: Sequence[Statement], entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """For each sentence (by its index) and each entry that holds the ids of its messages."""
-    found = {str(place): list(statement.sources) for place, statement in enumerate(statements)}
+def build_grounding(statements: Sequence[Statement], entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Return the ids of the source messages, by the index of a statement or by "kind: text" of a valid entry."""
+    sources = {str(index): list(statement.sources) for index, statement in enumerate(statements)}
     for entry in entries:
         if entry.holds:
-            found.setdefault(f"{entry.kind}: {ledger.told(entry)}", []).extend(entry.sources)
-    return found
+            sources.setdefault(f"{entry.kind}: {ledger.render_entry(entry)}", []).extend(entry.sources)
+    return sources
 
 
-def record_of(
+def build_record(
     messages: Sequence[Message],
     statements: Sequence[Statement],
     entries: Sequence[Entry],
@@ -121,38 +123,41 @@ def record_of(
     zone: str,
     model_used: str,
 ) -> JsonObject:
-    """Document A's record of one compression. `tokens` are those of the messages and of what stands for them.
+    """Return the record of one compression as JSON: its sizes, and what was new in the compressed messages.
 
-    The ratio is the share of tokens saved; A's own example counts messages, which says nothing of their length.
+    `tokens` are those of the compressed messages, and of the brief that replaces them. `compression_ratio` is the
+    share of tokens saved. A ratio of message counts would ignore their length.
     """
-    before, after = tokens
-    said = {message.id for message in messages}
-    fresh = [entry for entry in entries if entry.holds and said.intersection(entry.sources)]
-    told = sorted(
-        (statement for statement in statements if said.intersection(statement.sources)),
+    tokens_before, tokens_after = tokens
+    message_ids = {message.id for message in messages}
+    new_entries = [entry for entry in entries if entry.holds and message_ids.intersection(entry.sources)]
+    new_statements = sorted(
+        (statement for statement in statements if message_ids.intersection(statement.sources)),
         key=lambda statement: -statement.weight,
     )
-    facts = [ledger.told(entry) for entry in fresh if entry.kind in (ledger.FACT, ledger.PREFERENCE)]
-    intents = [ledger.told(entry) for entry in fresh if entry.kind == ledger.INTENT]
+    facts = [ledger.render_entry(entry) for entry in new_entries if entry.kind in (ledger.FACT, ledger.PREFERENCE)]
+    intents = [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.INTENT]
     return {
         "original_message_count": len(messages),
         "compressed_message_count": 1,
-        "compression_ratio": round(max(0.0, 1 - after / before), 4) if before else 0.0,
-        "timespan": timespan(messages, zone),
-        "summary": " ".join(one.text for one in sorted(told[:2], key=lambda one: one.at)),
-        "intent": intents[-1] if intents else _opening(messages),
-        "key_facts": (facts + [one.text for one in told if one.text not in facts])[:FACTS],
-        "decisions": [ledger.told(entry) for entry in fresh if entry.kind == ledger.DECISION],
-        "missing_data": [ledger.told(entry) for entry in fresh if entry.kind == ledger.QUESTION],
+        "compression_ratio": round(max(0.0, 1 - tokens_after / tokens_before), 4) if tokens_before else 0.0,
+        "timespan": format_timespan(messages, zone),
+        "summary": render_narrative(sorted(new_statements[:2], key=lambda statement: statement.at)),
+        "intent": intents[-1] if intents else _first_user_words(messages),
+        "key_facts": (facts + [statement.text for statement in new_statements if statement.text not in facts])[
+            :MAX_KEY_FACTS
+        ],
+        "decisions": [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.DECISION],
+        "missing_data": [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.QUESTION],
         "timestamp": now.isoformat(),
         "model_used": model_used,
-        "tokens_before": before,
-        "tokens_after": after,
+        "tokens_before": tokens_before,
+        "tokens_after": tokens_after,
     }
 
 
-def timespan(messages: Sequence[Message], zone: str) -> str:
-    """From when to when: "10:00–14:30", with the dates if there are several."""
+def format_timespan(messages: Sequence[Message], zone: str) -> str:
+    """Return the first and last local time, as "10:00–14:30"; with dates if they are on different days."""
     if not messages:
         return ""
     info = ZoneInfo(zone)
@@ -162,20 +167,22 @@ def timespan(messages: Sequence[Message], zone: str) -> str:
     return f"{first.strftime(form)}–{last.strftime(form)}"
 
 
-def _opening(messages: Sequence[Message]) -> str:
-    """What the user came with, in their words."""
-    said = next((message.content for message in messages if message.role == "user" and message.content.strip()), "")
-    line = " ".join(said.split())
-    return line if len(line) <= 160 else line[:159].rstrip() + "…"
+def _first_user_words(messages: Sequence[Message]) -> str:
+    """Return the beginning of the first user message, as the intent where no entry states one."""
+    text = next((message.content for message in messages if message.role == "user" and message.content.strip()), "")
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_INTENT_CHARS else line[: _MAX_INTENT_CHARS - 1].rstrip() + "…"
 
 
-# What is stored, as JSON. Reading it checks every part: rows may be damaged, or written by another version.
+# The stored form is JSON. Reading it checks every part: rows may be damaged, or written by another release.
 
 
-def to_stored(body: Body) -> JsonObject:
+def to_stored(body: BriefBody) -> JsonObject:
+    """Return the JSON that is stored for a version. The entries and the columns of its row are not in it."""
     return {
         "statements": [
-            [one.text, list(one.sources), times.to_micros(one.at), round(one.weight, 4)] for one in body.statements
+            [statement.text, list(statement.sources), times.to_micros(statement.at), round(statement.weight, 4)]
+            for statement in body.statements
         ],
         "record": body.record,
         "dropped": body.dropped,
@@ -184,14 +191,14 @@ def to_stored(body: Body) -> JsonObject:
 
 
 def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry], conversation: str) -> Brief:
-    """The brief of a row. Raises CorruptBrief where anything is not as `to_stored` wrote it."""
+    """Return the brief of a row. Raise CorruptBrief if a part is not as `to_stored` wrote it."""
     try:
         if not isinstance(stored, dict) or not isinstance(stored["record"], dict):
-            raise CorruptBrief("no object")
+            raise CorruptBrief("the stored body or its record is no JSON object")
         if row["through_seq"] > row["last_seq"] or not isinstance(stored["degraded"], str | None):
-            raise CorruptBrief("no place in the log")
-        body = Body(
-            statements=tuple(_statement(one) for one in stored["statements"]),
+            raise CorruptBrief("the brief covers messages that the log does not have")
+        body = BriefBody(
+            statements=tuple(_read_statement(part) for part in stored["statements"]),
             entries=tuple(entries),
             record=stored["record"],
             model_used=row["model"],
@@ -200,15 +207,15 @@ def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry]
             degraded=stored["degraded"],
         )
         created = times.from_micros(row["created_at"])
-        return of_body(
+        return to_brief(
             body, conversation, row["version"], through=row["through_seq"], messages=row["messages"], now=created
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptBrief(f"a brief cannot be read: {type(error).__name__}") from error
 
 
-def _statement(stored: Any) -> Statement:
+def _read_statement(stored: Any) -> Statement:
     text, sources, at, weight = stored
-    if not isinstance(text, str) or not all(isinstance(one, str) for one in sources):
-        raise CorruptBrief("no statement")
+    if not isinstance(text, str) or not all(isinstance(source, str) for source in sources):
+        raise CorruptBrief("a stored statement has no text or no sources")
     return Statement(text, tuple(sources), times.from_micros(int(at)), float(weight))

@@ -1,6 +1,6 @@
-"""The ledger: what must not be lost of a conversation, entry by entry.
+"""The ledger: the facts, preferences, decisions and open points of a conversation that must not be lost.
 
-An entry is never dropped and never changed, except that a newer value of the same slot ends its validity.
+Entries are only added. The one thing that changes in an entry is `valid_to`, when a newer value of its slot ends it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ FACT: Final = "fact"
 URL: Final = "url"
 STRUCTURE: Final = "structure"
 ENTITY: Final = "entity"
-QUESTION: Final = "question"  # open: data that is missing, something still to be settled
+QUESTION: Final = "question"  # an open point: missing data, or something still to be settled
 INTENT: Final = "intent"
 KINDS: Final = (PREFERENCE, DECISION, FACT, URL, STRUCTURE, ENTITY, QUESTION, INTENT)
+
+_CACHED_TEXTS: Final = 1 << 14
+
+SlotKey = tuple[str, str, str]  # kind, subject and slot
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(Record):
     """One thing to be remembered.
 
-    `subject` is whose it is (the speaker's name, or the role), `slot` what it is about ("home", "allergy", "theme"),
-    `text` tells it in full ("lives in Berlin"), `value` is its heart ("Berlin"). Of a `single` slot only one value
-    holds at a time. An entry that `ends` says that the value holds no more.
+    `subject` is the person it belongs to: the speaker's name, or the role. `slot` names the matter ("home", "allergy",
+    "theme"). `text` is the whole statement ("lives in Berlin"), `value` its core ("Berlin"). If the slot is `single`,
+    only one value holds at a time. An entry with `ends` says that its value no longer holds.
     """
 
     kind: str
@@ -50,111 +54,131 @@ class Entry(Record):
 
     @property
     def holds(self) -> bool:
+        """Return whether the entry is still valid."""
         return self.valid_to is None
 
 
 def merge(old: Sequence[Entry], new: Iterable[Entry]) -> list[Entry]:
-    """The old entries, in their order, and after them those of the new that say something else.
+    """Return the old entries in their order, followed by the new entries that say something else.
 
-    Of the old ones only `valid_to` can differ afterwards.
+    Of an old entry only `valid_to` can change. Merging the same new entries twice adds nothing.
     """
     merged = list(old)
-    slots: defaultdict[tuple[str, str, str], _Slot] = defaultdict(_Slot)
-    over = set()
-    for place, entry in enumerate(merged):
+    slots: defaultdict[SlotKey, _Slot] = defaultdict(_Slot)
+    ended_entries = set()  # without their `valid_to`, so that the same entry is recognised when it comes again
+    for index, entry in enumerate(merged):
         if entry.holds:
-            slots[slot_of(entry)].put(entry, place)
+            slots[slot_key(entry)].put(entry, index)
         else:
-            over.add(replace(entry, valid_to=None))
+            ended_entries.add(replace(entry, valid_to=None))
     for entry in new:
-        slot = slots[slot_of(entry)]
-        if slot.has(entry) or entry in over:
+        slot = slots[slot_key(entry)]
+        if slot.has(entry) or entry in ended_entries:
             continue
-        ended = [place for place in slot.rivals(entry) if _ends(entry, merged[place])]
-        later = [merged[place].at for place in ended if merged[place].at > entry.at]
-        if later and not entry.ends:  # told late: it was over by then
-            merged.append(replace(entry, valid_to=min(later)))
-            over.add(entry)
+        superseded = [index for index in slot.rivals(entry) if _supersedes(entry, merged[index])]
+        later_times = [merged[index].at for index in superseded if merged[index].at > entry.at]
+        if later_times and not entry.ends:
+            # The message is older than the value that holds now, so this value was over when that one began.
+            merged.append(replace(entry, valid_to=min(later_times)))
+            ended_entries.add(entry)
             continue
-        for place in ended:
-            slot.drop(merged[place])
-            over.add(merged[place])
-            merged[place] = replace(merged[place], valid_to=max(entry.at, merged[place].at))
+        for index in superseded:
+            slot.drop(merged[index])
+            ended_entries.add(merged[index])
+            merged[index] = replace(merged[index], valid_to=max(entry.at, merged[index].at))
         slot.put(entry, len(merged))
         merged.append(entry)
     return merged
 
 
 class _Slot:
-    """The entries of a slot that hold, by what they say. Links and names of a long talk are many in one slot."""
+    """The valid entries of one slot, by their values.
+
+    A dictionary, because a long conversation has thousands of links and names in one slot.
+    """
 
     def __init__(self) -> None:
-        self._places: dict[tuple[bool, str], int] = {}
+        self._indexes: dict[tuple[bool, str], int] = {}  # into the merged list
 
     def has(self, entry: Entry) -> bool:
-        return _said(entry) in self._places
+        return _value_key(entry) in self._indexes
 
-    def put(self, entry: Entry, place: int) -> None:
-        self._places[_said(entry)] = place
+    def put(self, entry: Entry, index: int) -> None:
+        self._indexes[_value_key(entry)] = index
 
     def drop(self, entry: Entry) -> None:
-        self._places.pop(_said(entry), None)
+        self._indexes.pop(_value_key(entry), None)
 
     def rivals(self, entry: Entry) -> list[int]:
-        """Places of those that the entry may end: most can end nothing but an ending."""
-        return [place for (ends, _), place in self._places.items() if entry.single or entry.ends or ends]
+        """Return the indexes of entries that this one may supersede.
+
+        An entry that is neither single nor an ending can supersede only endings.
+        """
+        return [index for (ends, _), index in self._indexes.items() if entry.single or entry.ends or ends]
 
 
-def _said(entry: Entry) -> tuple[bool, str]:
-    """What makes two entries of a slot the same. Something may happen again: the text of an event has its date."""
-    return entry.ends, same(entry.text if entry.slot == "event" else entry.value)
+def _value_key(entry: Entry) -> tuple[bool, str]:
+    """Return a key under which entries of one slot that say the same are equal.
+
+    An event may happen again, so its text counts, which contains the date.
+    """
+    return entry.ends, normalise_value(entry.text if entry.slot == "event" else entry.value)
 
 
-def slot_of(entry: Entry) -> tuple[str, str, str]:
-    """What two entries must share for one to take the other's place."""
-    return entry.kind, normal(entry.subject), normal(entry.slot)
+def slot_key(entry: Entry) -> SlotKey:
+    """Return the key that two entries must share for one to supersede the other."""
+    return entry.kind, normalise_words(entry.subject), normalise_words(entry.slot)
 
 
-def _ends(new: Entry, old: Entry) -> bool:
+def _supersedes(new: Entry, old: Entry) -> bool:
     if new.ends:
-        return not old.ends and (not new.value or _alike(new.value, old.value))
-    return (new.single and (old.single or old.ends)) or (old.ends and _alike(old.value, new.value))
+        return not old.ends and (not new.value or _is_same_or_part(new.value, old.value))
+    return (new.single and (old.single or old.ends)) or (old.ends and _is_same_or_part(old.value, new.value))
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two values are the same, or one says the other and more."""
-    a, b = set(normal(one).split()), set(normal(other).split())
-    return bool(a and b) and (a <= b or b <= a)
+def _is_same_or_part(value: str, other: str) -> bool:
+    """Return whether one value has all the words of the other. Empty values have nothing in common."""
+    words, other_words = set(normalise_words(value).split()), set(normalise_words(other).split())
+    return bool(words and other_words) and (words <= other_words or other_words <= words)
 
 
-def same(value: str) -> str:
-    """What two values share that are the same: signs count ("C", "C++"), case and blanks do not."""
+def normalise_value(value: str) -> str:
+    """Return a key under which equal values compare equal. Keeps punctuation (C ≠ C++), ignores case and spaces.
+
+    Punctuation at both ends is dropped.
+    """
     return " ".join(unicodedata.normalize("NFKC", value).casefold().split()).strip(".,;:!?؟،؛ ")
 
 
-@lru_cache(maxsize=1 << 14)
-def normal(text: str) -> str:
-    """For comparing: without case, marks and signs."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    return " ".join("".join(c if c.isalnum() else " " for c in folded if not unicodedata.combining(c)).split())
+@lru_cache(maxsize=_CACHED_TEXTS)
+def normalise_words(text: str) -> str:
+    """Return the words of a text for comparison: without case, accents and punctuation, with single spaces."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join("".join(c if c.isalnum() else " " for c in letters if not unicodedata.combining(c)).split())
 
 
-def as_data(entries: Sequence[Entry]) -> JsonObject:
-    """What holds, in the shape of document B's important data."""
-    held = [entry for entry in entries if entry.holds]
+def forget() -> None:
+    """Clear the cache of normalised texts. It may hold the words of erased messages."""
+    normalise_words.cache_clear()
+
+
+def to_important_data(entries: Sequence[Entry]) -> JsonObject:
+    """Return the valid entries as the JSON object of a brief's `ledger`. It always has the same seven keys."""
+    valid = [entry for entry in entries if entry.holds]
     data: JsonObject = {
-        "user_preferences": _grouped(held, PREFERENCE),
-        "key_decisions": [told(entry) for entry in held if entry.kind == DECISION],
-        "important_facts": [told(entry) for entry in held if entry.kind == FACT],
-        "source_urls": [entry.value for entry in held if entry.kind == URL],
+        "user_preferences": _group_values(valid, PREFERENCE),
+        "key_decisions": [render_entry(entry) for entry in valid if entry.kind == DECISION],
+        "important_facts": [render_entry(entry) for entry in valid if entry.kind == FACT],
+        "source_urls": [entry.value for entry in valid if entry.kind == URL],
         "document_structure": {
-            slot: values if isinstance(values, list) else [values] for slot, values in _grouped(held, STRUCTURE).items()
+            slot: values if isinstance(values, list) else [values]
+            for slot, values in _group_values(valid, STRUCTURE).items()
         },
-        "entities": list(dict.fromkeys(entry.value for entry in held if entry.kind == ENTITY)),
+        "entities": list(dict.fromkeys(entry.value for entry in valid if entry.kind == ENTITY)),
         "custom_fields": {},
     }
-    goals = [told(entry) for entry in held if entry.kind == INTENT]
-    questions = [told(entry) for entry in held if entry.kind == QUESTION]
+    goals = [render_entry(entry) for entry in valid if entry.kind == INTENT]
+    questions = [render_entry(entry) for entry in valid if entry.kind == QUESTION]
     if goals:
         data["custom_fields"]["goals"] = goals
     if questions:
@@ -162,18 +186,18 @@ def as_data(entries: Sequence[Entry]) -> JsonObject:
     return data
 
 
-def told(entry: Entry) -> str:
-    """The entry in words, with its subject where that is not simply the user."""
-    if entry.subject in ("user", "") or normal(entry.subject) in normal(entry.text):
+def render_entry(entry: Entry) -> str:
+    """Return the entry's text, with its subject in front unless that is the user or is named in the text."""
+    if entry.subject in ("user", "") or normalise_words(entry.subject) in normalise_words(entry.text):
         return entry.text
     return f"{entry.subject}: {entry.text}"
 
 
-def _grouped(entries: Iterable[Entry], kind: str) -> dict[str, str | list[str]]:
-    """Values by slot; a list where a slot has several."""
-    found: dict[str, list[str]] = {}
+def _group_values(entries: Iterable[Entry], kind: str) -> dict[str, str | list[str]]:
+    """Return the values of a kind by slot: a string, or a list if a slot has several."""
+    values_by_slot: dict[str, list[str]] = {}
     for entry in entries:
         if entry.kind == kind and not entry.ends:
             slot = entry.slot if entry.subject in ("user", "") else f"{entry.subject}: {entry.slot}"
-            found.setdefault(slot, []).append(entry.value)
-    return {slot: values if len(values) > 1 else values[0] for slot, values in found.items()}
+            values_by_slot.setdefault(slot, []).append(entry.value)
+    return {slot: values if len(values) > 1 else values[0] for slot, values in values_by_slot.items()}

@@ -1,4 +1,4 @@
-"""What a narrative is made of, and how long it may be."""
+"""The statements of a narrative, the length that it may have, and its text."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ from typing import Final
 
 from recollect.core.models import Record
 
-_LADDER: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
+# Minimum and maximum words of a brief's narrative, for the versions 1 to 4, and for every later version.
+_WORDS_BY_VERSION: Final = ((100, 150), (200, 250), (300, 350), (400, 450), (500, 750))
 
 
 @dataclass(frozen=True, slots=True)
 class Statement(Record):
-    """One statement of a narrative, complete in itself."""
+    """One sentence or a few, which can be understood without the others of its narrative."""
 
     text: str
-    sources: tuple[str, ...]  # the messages it rests on
-    at: datetime  # of the first of them
-    weight: float  # how much it matters, so that a later fold can compare
+    sources: tuple[str, ...]  # ids of the messages that it is taken from
+    at: datetime  # time of the first source
+    weight: float  # importance; the next compression compares it with the weights of new statements
 
 
-Shorter = dict[tuple[str, str, int], Sequence[Statement]]  # narratives by tokenizer, zone and tokens they may have
+# Cached shorter forms of one narrative. The key is (tokenizer name, time zone, maximum tokens).
+ShorterNarratives = dict[tuple[str, str, int], Sequence[Statement]]
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long a narrative should and may be, by any measure of text (words, tokens)."""
+    """Limits of a narrative's length. `measure` counts the unit of both limits in a text: words or tokens."""
 
-    least: int
-    most: int
+    minimum: int  # aimed at; a narrative may be shorter if there is not enough to summarise
+    maximum: int  # never exceeded
     measure: Callable[[str], int]
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
+    """Return the number of words, separated by white space."""
     return len(text.split())
 
 
-def ladder(version: int) -> Length:
-    """The words of a brief's narrative, which grow with its version (counted from 1)."""
-    least, most = _LADDER[min(max(version, 1), len(_LADDER)) - 1]
-    return Length(least, most, words)
+def length_for_version(version: int) -> Length:
+    """Return the length in words of a brief's narrative. It grows with the version, which counts from 1."""
+    minimum, maximum = _WORDS_BY_VERSION[min(max(version, 1), len(_WORDS_BY_VERSION)) - 1]
+    return Length(minimum, maximum, count_words)
 
 
-def narrative(statements: Sequence[Statement]) -> str:
+def render_narrative(statements: Sequence[Statement]) -> str:
+    """Return the statements as one text, in their order."""
     return " ".join(statement.text for statement in statements)

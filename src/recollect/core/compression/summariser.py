@@ -1,29 +1,36 @@
-"""Summarises dialogue without a model, in any language: statements of who said what, chosen from what was said.
+"""The built-in summariser: chooses statements of who said what, without a model, in any language.
 
-Units are sentences told with their speaker, and questions with their short answers. Each has a weight: how central its
-words are, what it is about, who says it and where. Statements of an earlier summary keep theirs and compete.
+A candidate is a sentence with its speaker, or a question with its short answer. Its weight says how central its words
+are to the dialogue, what it speaks of, who says it and where. Statements of an earlier summary keep their weights and
+compete with the new ones for the length.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
-from heapq import heapify, heappop, heappush, nlargest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import nlargest
 from math import exp, fsum, log
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from recollect.core.compression.attribution import ADDED, Days, quoted, speaker, told, trimmed, undated
-from recollect.core.compression.narrative import Length, Statement, narrative, words
+from recollect.core.compression.attribution import (
+    ADDED_WORDS,
+    DayLabels,
+    quote,
+    speaker_label,
+    strip_day_label,
+    strip_fillers,
+    to_third_person,
+)
+from recollect.core.compression.narrative import Length, Statement, count_words
+from recollect.core.compression.selection import Selection, StatementCandidate, with_pauses
+from recollect.core.compression.statement_weights import WEIGHTS
 from recollect.core.language import analyser, sentences, speech
-from recollect.core.models import Message
+from recollect.core.message import Message
 
-T = TypeVar("T")
-
-POOL: Final = 600  # units that are told and compared; the rest could hardly win
+MAX_CANDIDATES: Final = 600  # units of new turns that are compared; those with less weight could hardly win
 
 
 def summarise(
@@ -32,290 +39,196 @@ def summarise(
     old: Sequence[Statement] = (),
     length: Length,
     zone: str = "UTC",
-    known: Iterable[str] = (),
+    already_shown: Iterable[str] = (),
     pause: Callable[[], None] = lambda: None,
 ) -> list[Statement]:
-    """The statements that tell most of the old ones and of the new turns within the length, in the order of time.
+    """Return the most important statements of an old summary and of new turns, in the order of time.
 
-    What is `known` stands beside the summary, and need not be told by it. `pause` is called every now and then.
+    Together they stay within `length`. `already_shown` are texts that a prompt shows beside the summary; statements
+    that repeat them count less. `pause` is called often, so that a caller on a thread can let others run.
     """
-    new, worth = _read(turns, pause, first=not old)
-    days = Days(zone, [*(one.at for one in old), *(one.statement.at for one in new)])
-    candidates = {one.statement.text: one for one in (*new, *_remembered(old))}
-    covered = {word for text in known for word in analyser.words(text)}
-    return _Choice([one.dated(days) for one in candidates.values()], worth, length, days, covered, pause).made()
+    new_candidates, word_weights = _read_turns(turns, pause, first=not old)
+    days = DayLabels(
+        zone,
+        [*(statement.at for statement in old), *(candidate.statement.at for candidate in new_candidates)],
+    )
+    candidates = {candidate.statement.text: candidate for candidate in (*new_candidates, *_to_old_candidates(old))}
+    covered = {word for text in already_shown for word in analyser.words(text)}
+    dated = [candidate.resolve_days(days) for candidate in candidates.values()]
+    return Selection(dated, word_weights, length, days, covered, pause).select()
 
 
-class Weights(NamedTuple):
-    """Tuned on DialogSum's dev set and the public halves of QMSum and LoCoMo; see bench/summaries.py."""
-
-    frequency: float = 1.1  # of words that many lines share,
-    calm: float = 0.13  # a little less in long talks
-    rarity: float = 0.3
-    common: float = 0.125  # the share of lines in which a word is too common to tell anything,
-    damp: float = 3.2  # and how sharply that sets in
-    size: float = 0.66  # 1: the mean of a unit's words counts, 0: their sum
-    short: float = 7.3  # words a unit should have
-    lead: float = 1.9  # what opens a conversation says what it is about,
-    fade: float = 1.4  # for so many lines,
-    stretch: float = 0.8  # more in long talks,
-    end: float = 0.12  # and its end what came out
-    facts: float = 0.2  # numbers and names
-    own: float = 0.36  # what people say of themselves
-    intent: float = 0.8  # wishes, plans, decisions, reasons
-    question: float = 1.25  # with or without its answer
-    small_talk: float = 0.6
-    machine: float = 0.45  # an assistant without a name: its answers are long and can be asked for again
-    depth: float = 4.5  # sentences of a message until one counts half
-    cost: float = 0.55  # how much a short unit is preferred,
-    spare: float = 0.18  # where it is not short beside the whole length anyway
-    floor: float = 0.21  # of the best value: what is below is not told once the least length is reached
-
-
-WEIGHTS: Final = Weights()
-_SMALLEST: Final = 40  # lines; in a shorter talk it cannot be seen which words are too common
-_ANSWER: Final = (8, 60, 3)  # words, characters, telling words; an answer with more is understood by itself
+_MIN_DIALOGUE_LINES: Final = 40  # a shorter dialogue counts as this long: it cannot show which words are common
+_MAX_ANSWER_WORDS: Final = 8  # an answer with more words, characters or content words is understood by itself
+_MAX_ANSWER_CHARS: Final = 60
+_MAX_ANSWER_CONTENT_WORDS: Final = 3
 _DENIAL: Final = re.compile(
     r"(?:no|nope|nah|never|not|wrong|لا|كلا|ليس)\b(?! (?:problem|worries|doubt|idea))", re.IGNORECASE
 )
-_DENIED: Final = 160  # characters of a denial that are told whole
-_BRIEF: Final = 12  # lines of a talk of which the first one or two tell the subject
-_TELLING: Final = frozenset(analyser.words(" ".join(ADDED)))
-_REPEATED: Final = 0.02  # what is left of the value of what others have said
+_MAX_DENIAL_CHARS: Final = 160  # a longer denial is not joined to its question
+_SHORT_DIALOGUE_LINES: Final = 12  # up to here the opening is one or two lines
+_ATTRIBUTION_WORDS: Final = frozenset(analyser.words(" ".join(ADDED_WORDS)))
 
 
-class _Line(NamedTuple):  # a message that can be told
+class _Line(NamedTuple):
+    """A message with its speaker and its sentences; never without a sentence."""
+
     message: Message
-    who: str
+    speaker: str
     sentences: list[str]
 
 
-class _Unit(NamedTuple):  # what may become a statement: a sentence, or a question with the answer in the next line
+class _Unit(NamedTuple):
+    """A sentence that may become a statement, or a question with the answer at the beginning of the next line."""
+
     line: int
-    place: int  # of the sentence in its message
+    sentence: int  # index in its message
     text: str
-    concepts: frozenset[str]
+    content_words: frozenset[str]
     reply: str = ""
 
 
-class _Candidate(NamedTuple):
-    statement: Statement
-    concepts: frozenset[str]
-    order: tuple[int, int]  # among statements of the same time
-    tells: tuple[tuple[int, int], ...] = ()  # the sentences it is made of, by line and place
-
-    def dated(self, days: Days) -> _Candidate:
-        """Of several messages it is not known which one spoke of "yesterday"."""
-        one = self.statement
-        return (
-            self._replace(statement=replace(one, text=days.meant(one.text, one.at))) if len(one.sources) == 1 else self
-        )
-
-
-def _paced(items: Iterable[T], pause: Callable[[], None]) -> Iterator[T]:
-    for item in items:
-        pause()
-        yield item
-
-
-def _read(
+def _read_turns(
     turns: Iterable[Iterable[Message]], pause: Callable[[], None], *, first: bool
-) -> tuple[list[_Candidate], dict[str, float]]:
-    """The units worth comparing, told; and what each word is worth."""
-    lines = _lines(_paced(turns, pause))
-    units = list(_paced(_units(lines), pause))
-    worth = _worth(units, len(lines))
-    bases = [fsum(map(worth.__getitem__, unit.concepts)) / (len(unit.concepts) + 3) ** WEIGHTS.size for unit in units]
+) -> tuple[list[StatementCandidate], dict[str, float]]:
+    """Return the best candidates of new turns, and the weight of each word. `first`: there is no old summary."""
+    lines = _to_lines(with_pauses(turns, pause))
+    units = list(with_pauses(_to_units(lines), pause))
+    word_weights = _weigh_words(units, len(lines))
+    bases = [
+        fsum(map(word_weights.__getitem__, unit.content_words)) / (len(unit.content_words) + 3) ** WEIGHTS.mean_exponent
+        for unit in units
+    ]
     mean = sum(bases) / len(bases) if bases else 1.0
-    pairs = _paced(zip(bases, units, strict=True), pause)
-    weighed = [(base / mean * _merit(unit, lines, first=first), unit) for base, unit in pairs]
-    names = {line.who for line in lines}
-    best = nlargest(POOL, weighed, key=lambda pair: pair[0])
-    return [_candidate(unit, weight, lines, names) for weight, unit in _paced(best, pause)], worth
+    pairs = with_pauses(zip(bases, units, strict=True), pause)
+    weighed = [(base / mean * _weigh_unit(unit, lines, first=first), unit) for base, unit in pairs]
+    speakers = {line.speaker for line in lines}
+    best = nlargest(MAX_CANDIDATES, weighed, key=lambda pair: pair[0])
+    return [_to_candidate(unit, weight, lines, speakers) for weight, unit in with_pauses(best, pause)], word_weights
 
 
-def _lines(turns: Iterable[Iterable[Message]]) -> list[_Line]:
-    heard = (message for turn in turns for message in turn if message.role in ("user", "assistant"))
-    lines = (_Line(message, speaker(message), sentences.split(speech.own_words(message.content))) for message in heard)
+def _to_lines(turns: Iterable[Iterable[Message]]) -> list[_Line]:
+    spoken = (message for turn in turns for message in turn if message.role in ("user", "assistant"))
+    lines = (
+        _Line(message, speaker_label(message), sentences.split(speech.extract_own_words(message.content)))
+        for message in spoken
+    )
     return [line for line in lines if line.sentences]
 
 
-def _units(lines: Sequence[_Line]) -> Iterator[_Unit]:
-    """An answer that needs its question is no unit of its own."""
-    asked = False
-    for at, line in enumerate(lines):
-        answers = asked and lines[at - 1].who != line.who and _needs_question(line.sentences[0])
+def _to_units(lines: Sequence[_Line]) -> Iterator[_Unit]:
+    """Yield the units of a dialogue. An answer that needs its question is no unit of its own."""
+    ends_with_question = False
+    for index, line in enumerate(lines):
+        is_answer = (
+            ends_with_question and lines[index - 1].speaker != line.speaker and _needs_question(line.sentences[0])
+        )
         last = len(line.sentences) - 1
-        asked = sentences.is_question(line.sentences[last])
-        for place, text in enumerate(line.sentences):
-            concepts = frozenset(analyser.words(text))
-            reply = _reply(lines, at) if asked and place == last else ""
-            if reply and (both := concepts | frozenset(analyser.words(reply))):
-                yield _Unit(at, place, text, both, reply)
-            if asked and place == last and _is_doubtful(lines, at, reply):
+        ends_with_question = sentences.is_question(line.sentences[last])
+        for position, text in enumerate(line.sentences):
+            is_question = ends_with_question and position == last
+            content_words = frozenset(analyser.words(text))
+            reply = _find_reply(lines, index) if is_question else ""
+            if reply and (joined := content_words | frozenset(analyser.words(reply))):
+                yield _Unit(index, position, text, joined, reply)
+            if is_question and _is_unsafe_alone(lines, index, reply):
                 continue
-            if concepts and not (answers and place == 0) and not sentences.is_acknowledgement(text):
-                yield _Unit(at, place, text, concepts)
+            if content_words and not (is_answer and position == 0) and not sentences.is_acknowledgement(text):
+                yield _Unit(index, position, text, content_words)
 
 
-def _is_doubtful(lines: Sequence[_Line], at: int, reply: str) -> bool:
-    """Whether a question may not be told alone: it was denied, or an assistant's whose answer is not known yet."""
-    unanswered = at + 1 == len(lines) and lines[at].message.role == "assistant" and not lines[at].message.name
+def _is_unsafe_alone(lines: Sequence[_Line], index: int, reply: str) -> bool:
+    """Return whether a question must not stand without its reply.
+
+    That is so if it was denied, and for an assistant's question whose answer is not known yet.
+    """
+    unanswered = index + 1 == len(lines) and lines[index].message.role == "assistant" and not lines[index].message.name
     return unanswered or _DENIAL.match(reply) is not None
 
 
-def _reply(lines: Sequence[_Line], at: int) -> str:
-    """The short answer that the next line begins with, if any."""
-    if at + 1 == len(lines) or lines[at + 1].who == lines[at].who:
+def _find_reply(lines: Sequence[_Line], index: int) -> str:
+    """Return the short answer that the next line begins with; "" if there is none."""
+    if index + 1 == len(lines) or lines[index + 1].speaker == lines[index].speaker:
         return ""
-    first, *rest = lines[at + 1].sentences
-    if _DENIAL.match(first) and len(first) <= _DENIED:
+    first, *rest = lines[index + 1].sentences
+    if _DENIAL.match(first) and len(first) <= _MAX_DENIAL_CHARS:
         return first
     if not _needs_question(first) or sentences.is_question(first) or sentences.is_small_talk(first):
         return ""
-    more = words(first) <= 2 and rest and _needs_question(rest[0]) and not sentences.is_question(rest[0])
-    return f"{first} {rest[0]}" if more else first
+    has_more = count_words(first) <= 2 and rest and _needs_question(rest[0]) and not sentences.is_question(rest[0])
+    return f"{first} {rest[0]}" if has_more else first
 
 
 def _needs_question(text: str) -> bool:
-    return words(text) <= _ANSWER[0] and len(text) <= _ANSWER[1] and len(analyser.words(text)) <= _ANSWER[2]
+    """Return whether a sentence is so short that it says nothing without the question before it."""
+    return (
+        count_words(text) <= _MAX_ANSWER_WORDS
+        and len(text) <= _MAX_ANSWER_CHARS
+        and len(analyser.words(text)) <= _MAX_ANSWER_CONTENT_WORDS
+    )
 
 
-def _worth(units: Sequence[_Unit], lines: int) -> dict[str, float]:
-    """Words of many lines are what it is about; words of very many are only how people talk."""
-    spread = Counter(concept for _, concept in {(unit.line, concept) for unit in units for concept in unit.concepts})
-    frequency = WEIGHTS.frequency * (_SMALLEST / max(lines, _SMALLEST)) ** WEIGHTS.calm
-    common = WEIGHTS.common * max(lines, _SMALLEST)
+def _weigh_words(units: Sequence[_Unit], lines: int) -> dict[str, float]:
+    """Return a weight for each word. Words of many lines weigh more, words of very many lines little."""
+    line_counts = Counter(word for _, word in {(unit.line, word) for unit in units for word in unit.content_words})
+    frequency = (
+        WEIGHTS.frequency_exponent * (_MIN_DIALOGUE_LINES / max(lines, _MIN_DIALOGUE_LINES)) ** WEIGHTS.frequency_decay
+    )
+    common = WEIGHTS.common_share * max(lines, _MIN_DIALOGUE_LINES)
     return {
-        concept: count**frequency * log(1 + lines / count) ** WEIGHTS.rarity / (1 + (count / common) ** WEIGHTS.damp)
-        for concept, count in spread.items()
+        word: count**frequency
+        * log(1 + lines / count) ** WEIGHTS.rarity_exponent
+        / (1 + (count / common) ** WEIGHTS.common_exponent)
+        for word, count in line_counts.items()
     }
 
 
-def _merit(unit: _Unit, lines: Sequence[_Line], *, first: bool) -> float:
+def _weigh_unit(unit: _Unit, lines: Sequence[_Line], *, first: bool) -> float:
+    """Return the factor by which size, position and content change a unit's weight."""
     text, line = unit.text, lines[unit.line]
-    merit = (1 - exp(-len(unit.concepts) / WEIGHTS.short)) / (1 + unit.place / WEIGHTS.depth)
-    merit *= 1 + WEIGHTS.facts * min(sentences.facts(text), 3)
-    merit *= WEIGHTS.question if sentences.is_question(text) else 1
-    merit *= (1 + WEIGHTS.own * sentences.is_personal(text)) * (1 + WEIGHTS.intent * sentences.is_intent(text))
-    merit *= WEIGHTS.small_talk if sentences.is_small_talk(text) else 1
-    merit *= WEIGHTS.machine if line.message.role == "assistant" and not line.message.name else 1
+    factor = (1 - exp(-len(unit.content_words) / WEIGHTS.short_words)) / (1 + unit.sentence / WEIGHTS.depth_sentences)
+    factor *= 1 + WEIGHTS.fact_bonus * min(sentences.count_facts(text), 3)
+    factor *= WEIGHTS.question_factor if sentences.is_question(text) else 1
+    factor *= (1 + WEIGHTS.personal_bonus * sentences.is_personal(text)) * (
+        1 + WEIGHTS.intent_bonus * sentences.is_intent(text)
+    )
+    factor *= WEIGHTS.small_talk_factor if sentences.is_small_talk(text) else 1
+    factor *= WEIGHTS.assistant_factor if line.message.role == "assistant" and not line.message.name else 1
     if first:
-        fade = WEIGHTS.fade * max(len(lines) / _BRIEF, 1) ** WEIGHTS.stretch
-        merit *= 1 + WEIGHTS.lead * exp(-unit.line / fade)
-        merit *= 1 + WEIGHTS.end * exp((unit.line + 1 - len(lines)) / fade)
-    return merit
+        fade_lines = WEIGHTS.fade_lines * max(len(lines) / _SHORT_DIALOGUE_LINES, 1) ** WEIGHTS.fade_growth
+        factor *= 1 + WEIGHTS.opening_bonus * exp(-unit.line / fade_lines)
+        factor *= 1 + WEIGHTS.ending_bonus * exp((unit.line + 1 - len(lines)) / fade_lines)
+    return factor
 
 
-def _candidate(unit: _Unit, weight: float, lines: Sequence[_Line], names: set[str]) -> _Candidate:
-    """Told with the speaker; "you" is known only where two talk."""
-    message, who, _ = lines[unit.line]
-    whom = next(name for name in names if name != who) if len(names) == 2 else None
+def _to_candidate(unit: _Unit, weight: float, lines: Sequence[_Line], speakers: set[str]) -> StatementCandidate:
+    """Return the unit as a statement with its speaker. "You" has a known meaning only between two speakers."""
+    message, speaker, _ = lines[unit.line]
+    listener = next(name for name in speakers if name != speaker) if len(speakers) == 2 else None
     asked = sentences.is_question(unit.text)
     if message.role == "assistant" and not message.name and not asked and sentences.is_personal(unit.text):
-        text = quoted(trimmed(unit.text), who)  # its "I" is nobody's: what it writes may be a letter for the user
+        # The "I" of an assistant without a name may be the user's, as in a letter that it drafts.
+        text = quote(strip_fillers(unit.text), speaker)
     else:
-        text = told(trimmed(unit.text), who, whom, asked=asked)
+        text = to_third_person(strip_fillers(unit.text), speaker, listener, asked=asked)
     sources = [message.id]
     if unit.reply:
-        text = f"{text} {quoted(unit.reply, lines[unit.line + 1].who)}"
+        text = f"{text} {quote(unit.reply, lines[unit.line + 1].speaker)}"
         sources.append(lines[unit.line + 1].message.id)
-    place = (unit.line, unit.place)
-    answer = ((unit.line + 1, 0), (unit.line + 1, 1)) if unit.reply else ()
-    return _Candidate(Statement(text, tuple(sources), message.at, weight), unit.concepts, place, (place, *answer))
+    position = (unit.line, unit.sentence)
+    reply_positions = ((unit.line + 1, 0), (unit.line + 1, 1)) if unit.reply else ()
+    statement = Statement(text, tuple(sources), message.at, weight)
+    return StatementCandidate(statement, unit.content_words, position, (position, *reply_positions))
 
 
-def _remembered(old: Sequence[Statement]) -> Iterator[_Candidate]:
-    """Words of the telling and names stand in many of them and say nothing about any."""
-    bare = [replace(one, text=undated(one.text)) for one in old]
-    concepts = [frozenset(analyser.words(one.text)) - _TELLING for one in bare]
-    spread = Counter(concept for each in concepts for concept in each)
-    names = {concept for concept, count in spread.items() if count > max(2, len(old) / 3)}
-    for at, (one, each) in enumerate(zip(bare, concepts, strict=True)):
-        yield _Candidate(one, each - names, (at - len(old), 0))
+def _to_old_candidates(old: Sequence[Statement]) -> Iterator[StatementCandidate]:
+    """Yield the statements of the old summary, without the words that say nothing about any one of them.
 
-
-@dataclass(slots=True)
-class _Choice:
-    """Takes the most telling candidate again and again, as long as one fits."""
-
-    candidates: list[_Candidate]
-    worth: Mapping[str, float]
-    length: Length
-    days: Days
-    covered: set[str]
-    pause: Callable[[], None]
-    spent: int = 0
-    taken: list[_Candidate] = field(default_factory=list)
-    told: set[tuple[int, int]] = field(default_factory=set)
-
-    def made(self) -> list[Statement]:
-        left = self._fill()
-        if self.spent < self.length.least:
-            self._squeeze(left)
-        self.taken.sort(key=lambda one: (one.statement.at, one.order))
-        return self._fitted([one.statement for one in self.taken])
-
-    def _fill(self) -> list[_Candidate]:
-        """Values only fall while others are taken, so the best by its last value is looked at first."""
-        sizes = [self.length.measure(one.statement.text) for one in _paced(self.candidates, self.pause)]
-        queue = [(-self._value(one, sizes[at]), at) for at, one in enumerate(self.candidates)]
-        heapify(queue)
-        best = -queue[0][0] if queue else 0.0
-        left: list[_Candidate] = []
-        while queue:
-            self.pause()
-            _, at = heappop(queue)
-            one = self.candidates[at]
-            value = self._value(one, sizes[at])
-            if queue and -value > queue[0][0]:
-                heappush(queue, (-value, at))
-            elif value < WEIGHTS.floor * best and self.spent >= self.length.least:
-                break
-            elif self.told.intersection(one.tells):
-                continue  # as a question with its answer, or an answer with its question
-            elif self.spent + sizes[at] <= self.length.most and self._fits(one.statement.at, one.statement.text):
-                self._take(one)
-            else:
-                left.append(one)
-        return left
-
-    def _value(self, one: _Candidate, size: int) -> float:
-        total = self._sum(one.concepts)
-        new = 1 - self._sum(one.concepts & self.covered) / total if total else 0.0
-        share = WEIGHTS.spare + size / max(self.length.most, 1)
-        return one.statement.weight * max(new, _REPEATED) * exp(-WEIGHTS.cost * log(share))
-
-    def _sum(self, concepts: Iterable[str]) -> float:
-        """Exact, so that the order of a set does not matter. Words of old statements alone count like rare ones."""
-        return fsum(self.worth.get(concept, 1.0) for concept in concepts)
-
-    def _cost(self, at: datetime, text: str) -> int:
-        known = any(self.days.of(at) == self.days.of(one.statement.at) for one in self.taken)
-        return self.length.measure(f" {'' if known else self.days.label(at)}{text}")
-
-    def _fits(self, at: datetime, text: str) -> bool:
-        return self.spent + self._cost(at, text) <= self.length.most
-
-    def _take(self, one: _Candidate) -> None:
-        self.spent += self._cost(one.statement.at, one.statement.text)
-        self.taken.append(one)
-        self.told.update(one.tells)
-        self.covered |= one.concepts
-
-    def _squeeze(self, left: Iterable[_Candidate]) -> None:
-        """Too little is told because nothing more fits as a whole: the best that is left comes in as far as it fits."""
-        for one in left:
-            text = sentences.shorten(one.statement.text, partial(self._fits, one.statement.at))
-            if text and self.spent < self.length.least:
-                self._take(one._replace(statement=replace(one.statement, text=text)))
-
-    def _fitted(self, statements: list[Statement]) -> list[Statement]:
-        """Costs were summed, and tokens of a whole may be more than those of its parts: the cap holds for the whole."""
-        while True:
-            befores = [None, *(one.at for one in statements)]
-            labels = [self.days.label(one.at, before) for one, before in zip(statements, befores, strict=False)]
-            dated = [replace(one, text=label + one.text) for one, label in zip(statements, labels, strict=True)]
-            if not dated or self.length.measure(narrative(dated)) <= self.length.most:
-                return dated
-            statements.remove(min(statements, key=lambda one: one.weight))
+    Those are the words that attribution adds, and words of more than a third of the statements, mostly names.
+    """
+    statements = [replace(statement, text=strip_day_label(statement.text)) for statement in old]
+    content_words = [frozenset(analyser.words(statement.text)) - _ATTRIBUTION_WORDS for statement in statements]
+    counts = Counter(word for words in content_words for word in words)
+    names = {word for word, count in counts.items() if count > max(2, len(old) / 3)}
+    for index, (statement, words) in enumerate(zip(statements, content_words, strict=True)):
+        yield StatementCandidate(statement, words - names, (index - len(old), 0))

@@ -1,4 +1,4 @@
-"""A summary of older messages: what briefs and topics share, so that one writer and one prompt serve both."""
+"""A summary of older messages. Briefs and topics share it, so one writer and one prompt serve both."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Statement, narrative
+from recollect.core.compression.narrative import Statement, render_narrative
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statements in the order of the narrative, and the ledger entries that were found up to `through_seq`."""
+    """Statements in the order of the narrative, and the ledger entries of the messages up to `through_seq`."""
 
     statements: tuple[Statement, ...] = ()
     entries: tuple[Entry, ...] = ()
     through_seq: int = 0  # the last message that it covers
-    tokens: int = 0  # what it costs in a prompt, about
-    made_at: datetime | None = None
+    tokens: int = 0  # estimated cost in a prompt
+    created_at: datetime | None = None
 
     @property
     def narrative(self) -> str:
         """Return the statements as one text."""
-        return narrative(self.statements)
+        return render_narrative(self.statements)

@@ -1,1 +1,1 @@
-"""Read dates and periods in text. Pure functions."""
+"""Finds dates and periods in text, and resolves them against a moment and a zone. Pure functions."""

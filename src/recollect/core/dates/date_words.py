@@ -1,6 +1,6 @@
-"""The words of dates in English and common Arabic, as tables from which the patterns of date_rules are made.
+"""The words of dates in English and common Arabic: tables from which `date_rules` builds its patterns.
 
-They are written as `fold` leaves a text: alef without hamza, "ه" for "ة".
+Words are spelled as `normalise` leaves a text: alef without hamza, "ه" for "ة".
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import unicodedata
 from datetime import timedelta
 from typing import Final, TypeVar
 
-READ_LIMIT: Final = 2000  # characters; a question says its dates early, and what follows is pasted text
+MAX_READ_CHARACTERS: Final = 2000  # a question names its dates early; pasted text follows
 DAY: Final = timedelta(days=1)
 _Key = TypeVar("_Key")
 
@@ -32,7 +32,7 @@ _MONTHS: Final = (
 )
 SEASONS: Final = ("spring|(?:ال)?ربيع", "summer|(?:ال)?صيف", "autumn|fall|(?:ال)?خريف", "winter|(?:ال)?شتاء")
 QUARTERS: Final = ("q1|first quarter", "q2|second quarter", "q3|third quarter", "q4|fourth quarter")
-WEEKDAYS: Final = {
+WEEKDAYS: Final = {  # by `datetime.weekday()`; the short form comes last
     0: "monday|الاثنين|mon",
     1: "tuesday|الثلاثاء|tues?",
     2: "wednesday|الاربعاء|wed",
@@ -41,7 +41,7 @@ WEEKDAYS: Final = {
     5: "saturday|السبت|sat",
     6: "sunday|الاحد|sun",
 }
-NAMED: Final = {  # by their first month and their number of months
+NAMED_SPANS: Final = {  # words by (first month, number of months)
     **{(month, 1): words for month, words in enumerate(_MONTHS, 1)},
     **{(3 * season, 3): words for season, words in enumerate(SEASONS, 1)},
     **{(3 * quarter - 2, 3): words for quarter, words in enumerate(QUARTERS, 1)},
@@ -55,10 +55,10 @@ UNITS: Final = {
     "year": "years?|سنه|سنتين|سنوات|سنين|عاما?|عامين|اعوام",
 }
 CALENDAR: Final = {**UNITS, "weekend": "weekend"}
-STEPS: Final = {"hour": DAY / 24, "day": DAY, "week": 7 * DAY}
+STEP_LENGTHS: Final = {"hour": DAY / 24, "day": DAY, "week": 7 * DAY}
 MONTHS_IN: Final = {"month": 1, "quarter": 3, "year": 12}
-WIDTHS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}  # in days
-DAY_WORDS: Final = {
+UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+DAY_WORDS: Final = {  # by their distance from today, in days
     -2: "(?:the )?day before yesterday|اول (?:من )?امس|اول ا?مبارح",
     -1: "yesterday|امس|البارحه|ا?مبارح",
     0: "today|this (?:morning|afternoon|evening)|اليوم",
@@ -73,13 +73,13 @@ _NUMBERS: Final = (
 )
 COUNTS: Final = dict(enumerate(_NUMBERS.split(), 1))
 VAGUE: Final = {2: "(?:a )?couple(?: of)?", 4: "(?:a )?few|بضعه?|عده", 6: "several"}
-_VOCABULARY: Final = {  # what the capitals in patterns stand for
+_VOCABULARY: Final = {  # the alternatives that a name in capitals stands for in a pattern
     "REL": "last|this past|past|previous|this coming|coming|this|next",
     "WHICH": "(?:قبل )?(?:الماضي|السابق|الفايت|المنصرم|القادم|المقبل|الجاي|الحالي)ه?",
     "NUM": "|".join((r"\d{1,4}", *VAGUE.values(), *COUNTS.values())),
     "UNIT": "|".join(UNITS.values()),
     "MONTH": "|".join(_MONTHS),
-    "NAME": "|".join(NAMED.values()),
+    "NAME": "|".join(NAMED_SPANS.values()),
     "WEEKDAY": "|".join(words.rpartition("|")[0] for words in WEEKDAYS.values()),
     "SHORTDAY": "tues?|thu(?:rs?)?|fri|(?-i:Mon|Wed|Sat|Sun)",
     "DAYNO": r"\d{1,2}(?:st|nd|rd|th)?",
@@ -93,35 +93,39 @@ _VOCABULARY: Final = {  # what the capitals in patterns stand for
 }
 
 
-def fold(query: str) -> tuple[str, list[int]]:
-    """The query as patterns read it: no marks, one form of each letter, single spaces; and each letter's place."""
-    query = query[:READ_LIMIT]
-    if query.isascii() and not _SPACES.search(query):  # most questions: nothing unfolds and nothing falls out
-        return _SPACE.sub(" ", query), list(range(len(query) + 1))
+def normalise(text: str) -> tuple[str, list[int]]:
+    """Return a text in the form that patterns read, and for each of its letters the position in the original.
+
+    Marks are dropped, each letter has one form, and spaces are single. Only the first `MAX_READ_CHARACTERS` are read.
+    The list of positions has one more entry: the end of what was read.
+    """
+    text = text[:MAX_READ_CHARACTERS]
+    if text.isascii() and not _SPACES.search(text):  # most questions: no character is dropped or decomposed
+        return _SPACE.sub(" ", text), list(range(len(text) + 1))
     letters: list[str] = []
-    places: list[int] = []
-    for place, char in enumerate(query):
-        for part in unicodedata.normalize("NFKD", char)[:2]:  # some signs unfold into sentences
+    positions: list[int] = []
+    for position, char in enumerate(text):
+        for part in unicodedata.normalize("NFKD", char)[:2]:  # some signs decompose into whole sentences
             letter = " " if part.isspace() else part
             if unicodedata.combining(part) or part == "\u0640" or (letter == " " and letters[-1:] == [" "]):
                 continue  # marks, tatweel, further spaces
             letters.append(letter)
-            places.append(place)
-    return "".join(letters).translate(_ONE_FORM), [*places, len(query)]
+            positions.append(position)
+    return "".join(letters).translate(_ONE_FORM), [*positions, len(text)]
 
 
 _SPACE: Final = re.compile(r"\s")
 _SPACES: Final = re.compile(r"\s\s")
-_ONE_FORM: Final = str.maketrans("ةىı’", "هيi'")  # the third is an "i" to patterns that ignore case
+_ONE_FORM: Final = str.maketrans("ةىı’", "هيi'")  # patterns that ignore case take "ı" for an "i"
 
 
-def key_of(table: dict[_Key, str], word: str) -> _Key:
-    """The key of the entry that has this word; patterns are made of these tables, so there is one."""
-    return next(key for key, words in table.items() if re.fullmatch(words, word, re.IGNORECASE))
+def find_key(table: dict[_Key, str], word: str) -> _Key:
+    """Return the key of the entry whose pattern matches a word that was found by a pattern built from the table."""
+    return next(key for key, pattern in table.items() if re.fullmatch(pattern, word, re.IGNORECASE))
 
 
-def fill(pattern: str) -> str:
-    """The pattern with the words that its capitals stand for."""
+def expand_pattern(pattern: str) -> str:
+    """Replace each name in capitals by the alternatives that it stands for."""
     while re.search("[A-Z]{3}", pattern):
         pattern = re.sub("[A-Z]{3,}", lambda name: f"(?:{_VOCABULARY[name[0]]})", pattern)
     return pattern

@@ -1,7 +1,7 @@
-"""Says which day was meant: "yesterday" becomes "yesterday (7 May 2023)", so that it is understood on any later day.
+"""Adds the date to words such as "yesterday": "yesterday (7 May 2023)", which any later reader understands.
 
-Only words that mean a time by the day on which they are said get a date, and only where people agree on it: not "next
-Friday" or "this summer".
+Only words whose date depends on the day of speaking get one, and only where people agree on it: not "next Friday" or
+"this summer".
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from datetime import datetime
 from typing import Final
 
 from recollect.core.dates import date_rules
-from recollect.core.dates.date_rules import Span, group
-from recollect.core.dates.date_words import CALENDAR, DAY, UNITS, VAGUE, fill, fold, key_of
-from recollect.core.dates.periods import Mention, mentions
+from recollect.core.dates.date_rules import Span, group_text
+from recollect.core.dates.date_words import CALENDAR, DAY, UNITS, VAGUE, expand_pattern, find_key, normalise
+from recollect.core.dates.periods import Mention, find_mentions
 from recollect.core.times import MONTH_NAMES, load_zone
 
-MOST: Final = 3  # dates in one text
-WRITTEN: Final = (
+MAX_NOTES: Final = 3  # dates added to one text
+NOTE_PATTERN: Final = (
     r" \((?:about |~|week(?:end)? of )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4}(?:-[0-9]{2}){0,2}[^()]{0,13}\)"
 )
-_FAR: Final = 10  # of a unit: from here on people round
-_QUICK: Final = re.compile(  # most texts have none of these words
-    fill(r"DAYWORD|NIGHT|ago\b|from now|(?:last|past|previous|coming|this|next) [a-z]|WHICH|قبل|منذ|هذا|هذه"),
+_ROUNDED_COUNT: Final = 10  # people round from so many units on
+_HINT: Final = re.compile(  # a text without any of these words needs no date; most have none
+    expand_pattern(r"DAYWORD|NIGHT|ago\b|from now|(?:last|past|previous|coming|this|next) [a-z]|WHICH|قبل|منذ|هذا|هذه"),
     re.IGNORECASE,
 )
-_WRITTEN: Final = re.compile(WRITTEN)
+_NOTE: Final = re.compile(NOTE_PATTERN)
 _ARABIC: Final = re.compile("[\u0620-\u064a]")
 _BEFORE: Final = re.compile(
     r"\b(?:في|هذا|ذلك|نفس) $"  # "on the same day", not "today"
@@ -36,78 +36,86 @@ _BEFORE: Final = re.compile(
 )
 _AFTER: Final = re.compile(
     r" ?[(\[]|['’]\w|[-/=`\\]|\.\w|(?<=اليوم) ال| من\b"
-)  # told already, or a part of something else
-_NAME: Final = re.compile(r"[^\s.!?…:\"'“«([*-] $|: $")  # before a capital: a title, unless a sentence begins
-_TWO_READINGS: Final = re.compile("بكر[اه]")  # "tomorrow", and "I hate" where it is spoken
-_COARSE: Final = ("hour", "quarter")
+)  # a date follows already, or the word is a part of something else
+_INSIDE_SENTENCE: Final = re.compile(r"[^\s.!?…:\"'“«([*-] $|: $")  # a capital after this begins a title
+_TWO_READINGS: Final = re.compile("بكر[اه]")  # "tomorrow", or "I hate" in spoken Arabic
+_UNDATED_UNITS: Final = ("hour", "quarter")
 _WEEKS: Final = ("week", "weekend")
 
 
-def dated(text: str, at: datetime, zone: str = "UTC") -> str:
-    """The text, said at this moment, with the dates that its words for days, weeks, months and years meant."""
-    folded, places = fold(text)
-    left = MOST - len(_WRITTEN.findall(text)) if _QUICK.search(folded) else 0
-    if left <= 0:
+def add_dates(text: str, at: datetime, zone: str = "UTC") -> str:
+    """Add the date after each word for a day, week, month or year that depends on `at`, the moment of speaking.
+
+    A text holds at most `MAX_NOTES` such dates. A second call with the same arguments adds nothing.
+    """
+    normalised, positions = normalise(text)
+    notes_left = MAX_NOTES - len(_NOTE.findall(text)) if _HINT.search(normalised) else 0
+    if notes_left <= 0:
         return text
     now = at.astimezone(load_zone(zone)).replace(tzinfo=None)
-    end = len(folded) if places[-1] == len(text) else len(folded) - 1  # a word may go on behind what is read
-    found = [(each.stop, told) for each in mentions(folded) if each.stop <= end and (told := _told(each, folded, now))]
-    for stop, told in found[:left][::-1]:
-        place = max(places[stop], places[stop - 1] + 1)
-        text = f"{text[:place]} ({told}){text[place:]}"
+    # If the text was cut, its last word may go on after the cut.
+    end = len(normalised) if positions[-1] == len(text) else len(normalised) - 1
+    notes = [
+        (mention.stop, note)
+        for mention in find_mentions(normalised)
+        if mention.stop <= end and (note := _note(mention, normalised, now))
+    ]
+    for stop, note in notes[:notes_left][::-1]:
+        position = max(positions[stop], positions[stop - 1] + 1)
+        text = f"{text[:position]} ({note}){text[position:]}"
     return text
 
 
-def _told(mention: Mention, text: str, now: datetime) -> str:
-    """The date that a mention gets, or nothing."""
+def _note(mention: Mention, text: str, now: datetime) -> str:
+    """Return the date that is added after a mention, or ""."""
     spans = replace(mention, third=None).spans(now) if _is_meant(text, *mention.match.span()) else []
-    form = _form(mention.match, mention.resolver, now, spans[0]) if spans else ""
-    return _written(form, spans[0], iso=_ARABIC.search(mention.match[0]) is not None) if form else ""
+    precision = _precision(mention.match, mention.resolver, now, spans[0]) if spans else ""
+    return _render(precision, spans[0], iso=_ARABIC.search(mention.match[0]) is not None) if precision else ""
 
 
 def _is_meant(text: str, start: int, stop: int) -> bool:
-    """Not in what somebody else said, nor as a part of a name, a number, an address."""
+    """Return whether the words are the speaker's own date: not quoted, not part of a name, a number or an address."""
     if _AFTER.match(text, stop) or _BEFORE.search(text, max(0, start - 10), start):
         return False
     if text.count('"', 0, start) % 2 or text.count("“", 0, start) > text.count("”", 0, start):
         return False
-    titled = text[start].isupper() and _NAME.search(text, max(0, start - 2), start)
+    titled = text[start].isupper() and _INSIDE_SENTENCE.search(text, max(0, start - 2), start)
     return not titled or (text[start - 2] == ":" and stop < len(text.rstrip(" .!")))
 
 
-def _form(match: re.Match[str], resolver: date_rules.Resolver, now: datetime, span: Span) -> str:
-    """How finely the words mean it: "day", "about day", "week", "weekend", "month", "year"; or nothing."""
-    if resolver in date_rules.DAYS:
+def _precision(match: re.Match[str], resolver: date_rules.Resolver, now: datetime, span: Span) -> str:
+    """Return how precise the words are: "day", "about day", "week", "weekend", "month", "year", or "" for no date."""
+    if resolver in date_rules.DAY_RESOLVERS:
         return "" if _TWO_READINGS.fullmatch(match[0]) else "day"
-    related = (group(match, "rel") or group(match, "which")).lower()
-    if resolver is date_rules.distance:
-        return "" if match["way"] == "بعد" else _distance(match)  # "in a year", or "after a year"
-    if resolver is date_rules.calendar and related and "coming" not in related:
-        unit = key_of(CALENDAR, match["unit"])
+    related = (group_text(match, "rel") or group_text(match, "which")).lower()
+    if resolver is date_rules.resolve_distance:
+        return "" if match["way"] == "بعد" else _distance_precision(match)  # "in a year", or "after a year"
+    if resolver is date_rules.resolve_calendar and related and "coming" not in related:
+        unit = find_key(CALENDAR, match["unit"])
         if unit == "weekend" and (related not in ("last", "previous") or now.weekday() > 4):
             return ""
-        return unit if unit not in _COARSE else ""
-    if resolver is date_rules.weekday and span.stop <= now and related != "this":
-        return "day" if related or group(match, "n") else ""
+        return unit if unit not in _UNDATED_UNITS else ""
+    if resolver is date_rules.resolve_weekday and span.stop <= now and related != "this":
+        return "day" if related or group_text(match, "n") else ""
     return ""
 
 
-def _distance(match: re.Match[str]) -> str:
-    unit, count = key_of(UNITS, match["unit"]), group(match, "n")
-    if unit in _COARSE or any(re.fullmatch(words, count, re.IGNORECASE) for words in VAGUE.values()):
+def _distance_precision(match: re.Match[str]) -> str:
+    unit, count = find_key(UNITS, match["unit"]), group_text(match, "n")
+    if unit in _UNDATED_UNITS or any(re.fullmatch(words, count, re.IGNORECASE) for words in VAGUE.values()):
         return ""
     if unit == "week":
         return "about day"
-    return f"about {unit}" if count.isdecimal() and int(count) >= _FAR else unit
+    return f"about {unit}" if count.isdecimal() and int(count) >= _ROUNDED_COUNT else unit
 
 
-def _written(form: str, span: Span, *, iso: bool) -> str:
-    """The middle of a period stands for it: those of distances are as wide before as after."""
-    about, _, unit = form.rpartition(" ")
+def _render(precision: str, span: Span, *, iso: bool) -> str:
+    """Render a span. Its middle stands for it: the span of a distance is as wide before the date as after."""
+    about, _, unit = precision.rpartition(" ")
     day = span.start if unit in _WEEKS else span.start + (span.stop - span.start) / 2
     if iso:
-        written = f"{day:%Y}" if unit == "year" else f"{day:%Y-%m}" if unit == "month" else f"{day:%Y-%m-%d}"
-        return f"{written} – {span.stop - DAY:%Y-%m-%d}" if unit in _WEEKS else f"{'~' * bool(about)}{written}"
+        date = f"{day:%Y}" if unit == "year" else f"{day:%Y-%m}" if unit == "month" else f"{day:%Y-%m-%d}"
+        return f"{date} – {span.stop - DAY:%Y-%m-%d}" if unit in _WEEKS else f"{'~' * bool(about)}{date}"
     month = "" if unit == "year" else f"{MONTH_NAMES[day.month - 1]} "
-    written = ("" if unit in ("month", "year") else f"{day.day} ") + f"{month}{day.year}"
-    return f"{unit} of {written}" if unit in _WEEKS else f"{about} {written}".strip()
+    date = ("" if unit in ("month", "year") else f"{day.day} ") + f"{month}{day.year}"
+    return f"{unit} of {date}" if unit in _WEEKS else f"{about} {date}".strip()

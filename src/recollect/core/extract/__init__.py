@@ -1,7 +1,7 @@
-"""Finds what must not be lost of a conversation by rules alone: from messages to ledger entries.
+"""Extracts ledger entries from messages, by rules alone.
 
-Only people make preferences, facts, intents and open questions. An assistant without a name adds links and what was
-agreed; tools and system messages add nothing.
+Preferences, facts, intents and open points come only from people. An assistant without a name adds links and
+agreements. Tools and system messages add nothing.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from types import ModuleType
 from typing import Final
 
 from recollect.core.compression.ledger import DECISION, FACT, INTENT, PREFERENCE, QUESTION, STRUCTURE, Entry
-from recollect.core.dates.day_notes import dated
+from recollect.core.dates.day_notes import add_dates
 from recollect.core.extract import arabic, english
-from recollect.core.extract.names import names
-from recollect.core.extract.rules import Finding
-from recollect.core.extract.sources import sources
-from recollect.core.extract.structure import structure
-from recollect.core.extract.texts import Sentence, sentences
+from recollect.core.extract.document_structure import find_structure
+from recollect.core.extract.links import find_links
+from recollect.core.extract.names import find_names
+from recollect.core.extract.prose import Sentence, split_prose
+from recollect.core.extract.rules import RuleMatch
 from recollect.core.language import speech
-from recollect.core.models import Message
+from recollect.core.message import Message
 
-MOST: Final = 64  # entries of one message
-TEXT: Final = 300  # characters of an entry, without its dates
+MAX_ENTRIES_PER_MESSAGE: Final = 64
+MAX_TEXT_CHARS: Final = 300  # of an entry, without the dates that are added to it
+MAX_SLOT_CHARS: Final = 60
 
-JOKE: Final = 2000  # characters in which a message shows that it is not meant
-_DATED: Final = (FACT, DECISION, INTENT, QUESTION)
-_NAMELESS: Final = ("email", "phone")  # facts already; no names besides
+MAX_JOKE_SEARCH_CHARS: Final = 2000  # at the beginning of a message
+_DATED_KINDS: Final = (FACT, DECISION, INTENT, QUESTION)
+_CONTACT_SLOTS: Final = ("email", "phone")  # their values are facts, and are not repeated as names
 _ARABIC: Final = re.compile("[\u0620-\u064a]")
-_JOKE: Final = re.compile(
+# Signs that a message is a joke, a role play or an order to write fiction.
+_NOT_MEANT: Final = re.compile(
     r"\b(?:just kidding|only joking|jk|just joking|pretend|role-?play|hypothetically|imagine (?:that )?(?:I|you|we)"
     r"|(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the )?(?:[\w-]+ ){0,2}"
     r"(?:story|poem|scene|dialogue|song"
@@ -40,66 +42,70 @@ _JOKE: Final = re.compile(
 
 
 def extract(messages: Sequence[Message], zone: str = "UTC") -> list[Entry]:
-    """The entries of a stretch of a conversation, in the order of its messages."""
-    return [entry for message in messages for entry in _entries(message, zone)]
+    """Return the entries of messages, in the order of the messages."""
+    return [entry for message in messages for entry in _extract_message(message, zone)]
 
 
-def _entries(message: Message, zone: str) -> list[Entry]:
+def _extract_message(message: Message, zone: str) -> list[Entry]:
     if message.role not in ("user", "assistant") or message.source == "tool":
         return []
-    person = message.role == "user" or bool(message.name)
-    found: dict[tuple[str, str, str, bool], Entry] = {}
-    for finding in _findings(message.content, person):
-        text = finding.text[:TEXT]
-        told = dated(text, message.at, zone) if finding.kind in _DATED else text
+    is_person = message.role == "user" or bool(message.name)
+    entries: dict[tuple[str, str, str, bool], Entry] = {}
+    for match in _find_matches(message.content, is_person):
+        text = match.text[:MAX_TEXT_CHARS]
         entry = Entry(
-            kind=finding.kind,
-            subject=speech.speaker(message),
-            slot=finding.slot[:60],
-            value=_value(finding)[:TEXT],
-            text=told,
+            kind=match.kind,
+            subject=speech.speaker_name(message),
+            slot=match.slot[:MAX_SLOT_CHARS],
+            value=_choose_value(match)[:MAX_TEXT_CHARS],
+            text=add_dates(text, message.at, zone) if match.kind in _DATED_KINDS else text,
             sources=(message.id,),
             seq=message.seq,
             at=message.at,
-            single=finding.single,
-            ends=finding.ends,
+            single=match.single,
+            ends=match.ends,
             trust=message.source,
         )
-        found.setdefault((entry.kind, entry.slot, entry.value.casefold(), entry.ends), entry)
-        if len(found) >= MOST:
+        entries.setdefault((entry.kind, entry.slot, entry.value.casefold(), entry.ends), entry)
+        if len(entries) >= MAX_ENTRIES_PER_MESSAGE:
             break
-    return list(found.values())
+    return list(entries.values())
 
 
-def _value(finding: Finding) -> str:
-    """Its heart; where the text denies, all of it: "use ORMs" is not what was said by "do not use ORMs"."""
-    if finding.ends or finding.kind not in (PREFERENCE, FACT) or finding.slot.startswith("dislike"):
-        return finding.value
-    denied = speech.denies(finding.text) and not speech.denies(finding.value)
-    return finding.text if denied else finding.value
+def _choose_value(match: RuleMatch) -> str:
+    """Return the value of an entry, or its whole text if that denies the value.
+
+    "do not use ORMs" must not be stored with the value "use ORMs".
+    """
+    if match.ends or match.kind not in (PREFERENCE, FACT) or match.slot.startswith("dislike"):
+        return match.value
+    is_denied = speech.is_negated(match.text) and not speech.is_negated(match.value)
+    return match.text if is_denied else match.value
 
 
-def _findings(text: str, person: bool) -> Iterator[Finding]:
-    yield from sources(text)
-    told = sentences(speech.own_words(text))
-    if not person:
-        for sentence in told:
-            yield from _language(sentence.text).agreed(sentence.text)
+def _find_matches(text: str, is_person: bool) -> Iterator[RuleMatch]:
+    yield from find_links(text)
+    sentences = split_prose(speech.extract_own_words(text))
+    if not is_person:
+        for sentence in sentences:
+            yield from _language_of(sentence.text).find_agreements(sentence.text)
         return
-    if _JOKE.search(text[:JOKE]):
+    if _NOT_MEANT.search(text[:MAX_JOKE_SEARCH_CHARS]):
         return
-    stated = [finding for sentence in told for finding in _statements(sentence)]
-    yield from stated
-    known = {finding.value.casefold() for finding in stated if finding.slot in _NAMELESS or finding.kind == STRUCTURE}
-    yield from (name for name in names(told) if name.value.casefold() not in known)
+    matches = [match for sentence in sentences for match in _match_sentence(sentence)]
+    yield from matches
+    known_values = {
+        match.value.casefold() for match in matches if match.slot in _CONTACT_SLOTS or match.kind == STRUCTURE
+    }
+    yield from (name for name in find_names(sentences) if name.value.casefold() not in known_values)
 
 
-def _statements(sentence: Sentence) -> Iterator[Finding]:
-    parts = list(structure(sentence))
+def _match_sentence(sentence: Sentence) -> Iterator[RuleMatch]:
+    parts = list(find_structure(sentence))
     yield from parts
     if not parts:
-        yield from _language(sentence.text).find(sentence.text)
+        yield from _language_of(sentence.text).find_entries(sentence.text)
 
 
-def _language(text: str) -> ModuleType:
+def _language_of(text: str) -> ModuleType:
     return arabic if _ARABIC.search(text) else english

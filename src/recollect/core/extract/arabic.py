@@ -1,4 +1,4 @@
-"""Finds in Arabic sentences, written or spoken as in the Gulf, Egypt and the Levant, what the ledger should keep."""
+"""Finds ledger entries in Arabic sentences: standard Arabic, and the dialects of the Gulf, Egypt and the Levant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from recollect.core.compression.ledger import DECISION, FACT, PREFERENCE
-from recollect.core.extract.arabic_rules import CHOICES, GOALS, MATTERS, OPEN, SELF
-from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, fold
-from recollect.core.extract.rules import LONGEST, Finding, Grammar, any_of, apply, table
-from recollect.core.extract.topics import topic
+from recollect.core.extract.arabic_rules import DECISION_RULES, GOAL_RULES, OPEN_RULES, SPEAKER_RULES, THING_RULES
+from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, normalise
+from recollect.core.extract.decision_subject import find_decision_subject
+from recollect.core.extract.rules import MAX_VALUE_CHARS, Grammar, RuleMatch, apply_rule, combine_patterns, parse_rules
 
 GRAMMAR: Final = Grammar(
     name_end=re.compile(
@@ -31,17 +31,19 @@ GRAMMAR: Final = Grammar(
     last_joint=re.compile(r"او|و"),
     name_words=6,
 )
-_LONG: Final = GRAMMAR._replace(
+# For rules of the style "long", whose clauses may contain commas.
+_LONG_GRAMMAR: Final = GRAMMAR._replace(
     clause_end=re.compile(
         r"[؛;!؟?()\u2600-\u27bf\U0001f000-\U0010ffff]|\.(?:\s|$)|\s[-–—]+\s|\s(?:لان|لكن|بس|عشان|ولكن|لذلك|ولذلك)\b"
     )
 )
 _RULES: Final = tuple(
     rule
-    for text in (SELF, MATTERS, OPEN, CHOICES, GOALS)
-    for rule in table(text, SHORTHAND, CHECKS, prefix="(?:و|ف)??")
+    for text in (SPEAKER_RULES, THING_RULES, OPEN_RULES, DECISION_RULES, GOAL_RULES)
+    for rule in parse_rules(text, SHORTHAND, CHECKS, prefix="(?:و|ف)??")
 )
-_ANY: Final = any_of(_RULES)
+_ANY_RULE: Final = combine_patterns(_RULES)
+# Words that lead into a clause and say nothing.
 _LEAD: Final = re.compile(
     r"(?:(?:مرحبا|اهلا|السلام عليكم|صباح الخير|مساء الخير|بالمناسبه|علي فكره|للعلم|في الحقيقه"
     r"|الحقيقه|بصراحه|طيب|حسنا|اوكي|نعم|لا(?=،)|اي|تحديث|تصحيح|خبر جديد"
@@ -49,78 +51,87 @@ _LEAD: Final = re.compile(
     r"|ترا|تري|يا \w+|لاني|لانني|لاننا|لكني|لكنني|لكن|بس|اني|انني|واني|لاحظ ان|اعلم ان|تذكر ان"
     r"|للتذكير|عموما|المهم|خلاص|شكرا|فعلا|اصلا|منذ \w+ و|علما ان|علما بان)(?:،|:|\.)? )"
 )
-_START: Final = re.compile(
+# The borders after which a clause may begin.
+_CLAUSE_START: Final = re.compile(
     r"[،,؛;:.] ?|(?<!انا) (?=[وف](?:انا|اعمل|اشتغل|اسكن|اعيش|لدي|عندي|عمري|احب|اكره|افضل|لا |ما "
     r"|قرر|اتفق|ادرس|اريد|ابي |ابغي|متزوج|نفضل|نريد|نخطط|اخطط|اتحدث|اجيد|مشرف|مدير|اخ[وتي]|ابن|بنت"
     r"|زوج|هدف|يجب|لم |سن|نحتاج|اسمي|ميزاني))|(?<! ما)(?<! لم)(?<! لو)(?<! هل)(?<!متي)(?<!اذا)"
     r"(?<!^ما)(?<!^لم) (?=(?:قررنا|اتفقنا|قررت|تقرر|وافقنا|اعتمدنا|اخترنا|شخصوني|شخصت) )| (?=و"
     r"(?:اب|ام) ل)| (?=(?:لاني|لانني|لكني|لكنني|بس|اني|انني|لكن) )"
 )
-_ASKING: Final = re.compile(
+_QUESTION_START: Final = re.compile(
     r"(?:^|[،,؛:.] *|\s)(?:و|ف)?(?:هل|ما|ماذا|لماذا|متي|كيف|كم|اين|من|شو|وش|ايش|ليش|وين|منو|مين"
     r"|شلون|ممكن|يمكن|تعرف|اي|ايهما|ازاي|فين)\b"
 )
+# Conditions, wishes and jokes.
 _UNREAL: Final = re.compile(
     r"(?:^|\s)(?:و|ف)?(?:لو(?! سمحت)|اذا|لنفترض|افترض|تخيل|تخيلي|لنقل|فرضا|مثلا لو|ليتني|ياليت"
     r"|يا ليت|امزح|كنت|كان عندي|كان لدي)\b"
 )
+# Words of other people.
 _REPORTED: Final = re.compile(
     r"(?:^|\s)(?:و|ف)?(?:قال|قالت|يقول|تقول|يقولون|قالوا|سال|سالني|يعتقد|تعتقد|زعم|كتب|مره واحد|يدعي)\b"
 )
-_ORDER = r"(?:احجز|ارسل|استخدم|اكتب|رتب|ذكرني|اعرض|اجب|رد|اشرح|اختصر|تجنب|خاطب|نادني|حول|اعط|قدم|ابدا|ضع|سجل|راجع)"
-_STANDING: Final = (
+_IMPERATIVES = (
+    r"(?:احجز|ارسل|استخدم|اكتب|رتب|ذكرني|اعرض|اجب|رد|اشرح|اختصر|تجنب|خاطب|نادني|حول|اعط|قدم|ابدا|ضع|سجل|راجع)"
+)
+# Orders that hold from now on.
+_STANDING_ORDERS: Final = (
     re.compile(
-        rf"(?:[^؟]{{0,100}}[،,:] ?)?(?P<v>{_ORDER}\w* (?=[^؟]{{0,120}}(?:كلما امكن|دايما|دايما"
+        rf"(?:[^؟]{{0,100}}[،,:] ?)?(?P<v>{_IMPERATIVES}\w* (?=[^؟]{{0,120}}(?:كلما امكن|دايما|دايما"
         rf"|دايم\b|كل مره|في المستقبل|من الان فصاعدا|القادمه|باستمرار))[^؟]{{3,160}})"
     ),
     re.compile(
-        rf"(?:و)?(?:عندما|لما|كلما|اذا|حين|قبل ان) (?:\w+ ){{1,8}}?(?P<v>(?:فلا|لا|ف)? ?(?:{_ORDER}"
+        rf"(?:و)?(?:عندما|لما|كلما|اذا|حين|قبل ان) (?:\w+ ){{1,8}}?(?P<v>(?:فلا|لا|ف)? ?(?:{_IMPERATIVES}"
         rf"|ت(?:عطني|كتب|جب|ستخدم|شرح))\w* [^؟]{{3,160}})"
     ),
 )
-STARTS: Final = 32  # clauses of a sentence that are looked at
+MAX_CLAUSES: Final = 32  # of a sentence
 
 
-def find(sentence: str) -> Iterator[Finding]:
-    """What a person's sentence says that is to be kept."""
-    text, places = fold(sentence)
-    standing = next((match for rule in _STANDING if (match := rule.match(text))), None)
-    if standing:
-        order = sentence[places[standing.start("v")] : places[standing.end("v") - 1] + 1].strip(" .،,")
-        yield Finding(PREFERENCE, "instruction", order, sentence.strip(" .،,") if len(sentence) < LONGEST else order)
-    text = _stated(text)
+def find_entries(sentence: str) -> Iterator[RuleMatch]:
+    """Yield the entries in a sentence that a person wrote."""
+    text, positions = normalise(sentence)
+    order = next((match for pattern in _STANDING_ORDERS if (match := pattern.match(text))), None)
+    if order:
+        value = sentence[positions[order.start("v")] : positions[order.end("v") - 1] + 1].strip(" .،,")
+        whole = sentence.strip(" .،,") if len(sentence) < MAX_VALUE_CHARS else value
+        yield RuleMatch(PREFERENCE, "instruction", value, whole)
+    text = _keep_asserted(text)
     reported = _REPORTED.search(text)
-    taken: set[tuple[str, str]] = set()
-    for start in islice(_starts(text), STARTS):
+    seen: set[tuple[str, str]] = set()
+    for start in islice(_clause_starts(text), MAX_CLAUSES):
         if reported and start >= reported.start():
             return
-        for found in _at(text, start, sentence, places):
-            if (found.kind, found.value) not in taken and not (standing and found.kind == PREFERENCE):
-                taken.add((found.kind, found.value))
-                yield found
+        for entry in _match_clause(text, start, sentence, positions):
+            if (entry.kind, entry.value) not in seen and not (order and entry.kind == PREFERENCE):
+                seen.add((entry.kind, entry.value))
+                yield entry
 
 
-def agreed(sentence: str) -> Iterator[Finding]:
-    """Decisions that the assistant repeats: only in so many words."""
-    text, places = fold(sentence)
-    text = _stated(text)
-    for start in islice(_starts(text), STARTS):
+def find_agreements(sentence: str) -> Iterator[RuleMatch]:
+    """Yield the decisions in an assistant's sentence that begin with "we agreed" or "we decided"."""
+    text, positions = normalise(sentence)
+    text = _keep_asserted(text)
+    for start in islice(_clause_starts(text), MAX_CLAUSES):
         if re.match(r"و?(?:اتفقنا|قررنا)\b", text[start:]):
-            yield from (found for found in _at(text, start, sentence, places) if found.kind == DECISION)
+            yield from (entry for entry in _match_clause(text, start, sentence, positions) if entry.kind == DECISION)
 
 
-def _stated(text: str) -> str:
+def _keep_asserted(text: str) -> str:
+    """Return the beginning of a sentence up to a question or a condition."""
     if text.rstrip("\"')!").endswith(("?", "؟")):
-        asking = _ASKING.search(text)
-        text = text[: asking.start()] if asking else ""
+        question = _QUESTION_START.search(text)
+        text = text[: question.start()] if question else ""
     unreal = _UNREAL.search(text)
     return text[: unreal.start()] if unreal else text
 
 
-def _starts(text: str) -> Iterator[int]:
+def _clause_starts(text: str) -> Iterator[int]:
+    """Yield where clauses begin, both before and after the words that lead into them."""
     last = -1
-    for match in (None, *_START.finditer(text)):
-        start = match.end() if match else 0
+    for border in (None, *_CLAUSE_START.finditer(text)):
+        start = border.end() if border else 0
         while lead := _LEAD.match(text, start):
             if start > last:
                 yield start
@@ -130,20 +141,21 @@ def _starts(text: str) -> Iterator[int]:
         last = max(last, start)
 
 
-def _at(text: str, start: int, sentence: str, places: list[int]) -> Iterator[Finding]:
-    kinds: set[tuple[str, str]] = set()
-    for rule in _RULES if _ANY.match(text, start) else ():
+def _match_clause(text: str, start: int, sentence: str, positions: list[int]) -> Iterator[RuleMatch]:
+    """Yield the entries of the clause that begins at `start`: one of each kind, and facts of different slots."""
+    done: set[tuple[str, str]] = set()
+    for rule in _RULES if _ANY_RULE.match(text, start) else ():
         group = (rule.kind, "") if rule.kind != FACT else (rule.kind, "rel" if "{rel}" in rule.slot else rule.slot)
-        if group in kinds:
+        if group in done:
             continue
         match = rule.pattern.match(text, start)
         if match is None:
             continue
-        grammar = _LONG if rule.style == "long" else GRAMMAR
-        used = rule._replace(style="clause") if rule.style == "long" else rule
-        for found in apply(used, match, grammar, sentence, places):
-            kinds.add(group)
-            if found.kind == DECISION:
-                slot = topic(fold(found.value)[0])
-                found = found._replace(slot=slot or "decision", single=bool(slot))
-            yield found
+        grammar = _LONG_GRAMMAR if rule.style == "long" else GRAMMAR
+        styled_rule = rule._replace(style="clause") if rule.style == "long" else rule
+        for entry in apply_rule(styled_rule, match, grammar, sentence, positions):
+            done.add(group)
+            if entry.kind == DECISION:
+                slot = find_decision_subject(normalise(entry.value)[0])
+                entry = entry._replace(slot=slot or "decision", single=bool(slot))
+            yield entry

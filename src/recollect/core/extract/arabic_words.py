@@ -1,4 +1,4 @@
-"""Arabic words that the rules go by, folded; and the folding itself."""
+"""The word lists of the Arabic rules, in normalised spelling, and the normalisation itself."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from recollect.core.extract.rules import words
+from recollect.core.extract.rules import word_set
 
-_MARKS: Final = frozenset("\u0640\u0670\u200c\u200d\u200e\u200f\u00ad" + "".join(map(chr, range(0x064B, 0x0660))))
-_LETTERS: Final = str.maketrans("أإآٱىةؤئ", "اااايهوي")
-
-
-def fold(text: str) -> tuple[str, list[int]]:
-    """The text for matching, and where each of its characters stands in the text as written."""
-    places = [place for place, sign in enumerate(text) if sign not in _MARKS]
-    return "".join(text[place] for place in places).translate(_LETTERS), places
+_IGNORED_MARKS: Final = frozenset(
+    "\u0640\u0670\u200c\u200d\u200e\u200f\u00ad" + "".join(map(chr, range(0x064B, 0x0660)))
+)
+_LETTER_VARIANTS: Final = str.maketrans("أإآٱىةؤئ", "اااايهوي")
 
 
-def _any(words: str) -> str:
+def normalise(text: str) -> tuple[str, list[int]]:
+    """Return the text for matching, and for each of its characters the index in the original text.
+
+    Vowel marks and invisible characters are dropped, and variants of a letter become one letter.
+    """
+    positions = [position for position, character in enumerate(text) if character not in _IGNORED_MARKS]
+    return "".join(text[position] for position in positions).translate(_LETTER_VARIANTS), positions
+
+
+def _alternatives(words: str) -> str:
     return "|".join(words.split())
 
 
@@ -47,19 +52,19 @@ LANGUAGES: Final = (
     r"|ايطالي|اورديه|اردو|هنديه|هندي|فارسيه|فارسي|تركيه|تركي|صينيه|صيني|روسيه|روسي|سواحيليه|سواحيلي"
     r"|بلوشيه|بلوشي|بنغاليه|برتغاليه)"
 )
-NUMBERS: Final = _any(
+NUMBERS: Final = _alternatives(
     """واحد واحده اثنان اثنين اثنتان اثنتين ثلاث ثلاثه اربع اربعه خمس خمسه ست سته سبع سبعه ثمان ثماني ثمانيه تسع تسعه
     عشر عشره عشرون عشرين ثلاثون ثلاثين اربعون اربعين خمسون خمسين ستون ستين سبعون سبعين ثمانون ثمانين تسعون تسعين
     ميه مايه مييه ميتين الف الفان الفين الاف مليون مليار نصف ربع احدي احد اثنا اثنتا"""
 )
-TIMES: Final = _any(
+TIMES: Final = _alternatives(
     """يناير فبراير مارس ابريل مايو يونيو يوليو اغسطس سبتمبر اكتوبر نوفمبر ديسمبر كانون شباط اذار نيسان ايار حزيران
     تموز اب ايلول تشرين محرم صفر ربيع جمادي رجب شعبان رمضان شوال ذو الاحد الاثنين الثلاثاء الاربعاء الخميس
     الجمعه السبت يوم غدا بكره باجر اليوم الاسبوع الشهر السنه الساعه الاول الثاني الثالث الرابع الخامس السادس
     السابع الثامن التاسع العاشر الحادي السابعه الثامنه التاسعه العاشره الواحده الثانيه الثالثه الرابعه الخامسه
     السادسه منتصف نهايه اخر بدايه اول الربيع الصيف الخريف الشتاء"""
 )
-GIVEN: Final = _any(
+GIVEN_NAMES: Final = _alternatives(
     """محمد احمد محمود مصطفي علي عمر عثمان خالد سعيد سالم سلطان سعود سيف يوسف ابراهيم اسماعيل اسحاق يعقوب موسي عيسي
     داود سليمان ادم نوح حمد حامد حمود ناصر نصر منصور ماجد مازن مروان مالك فهد فيصل فارس فادي طارق طلال زياد زيد
     رامي رايد راشد رشيد بدر بلال باسم بسام انس ايمن امجد اشرف اكرم ايهاب هاني هشام هيثم وليد وايل ياسر ياسين
@@ -70,51 +75,55 @@ GIVEN: Final = _any(
     حليمه حصه دانه دينا دعاء رقيه بدريه بسمه بشري امل امال اميره امينه امنه اسماء الاء ايمان ابتسام اروي شيخه
     شيماء شمسه صفيه عبير عفراء علياء غاده فوزيه كوثر"""
 )
-PLACES: Final = _any(
+PLACES: Final = _alternatives(
     """مسقط صلاله صحار نزوي الدقم دبي ابوظبي الشارقه الدوحه الرياض جده المنامه القاهره الاسكندريه بيروت دمشق بغداد
     البصره القدس غزه الخرطوم طرابلس الرباط لندن باريس برلين مدريد روما لشبونه اسطنبول انقره موسكو طوكيو اليابان الصين
     الهند تركيا المانيا فرنسا ايطاليا اسبانيا بريطانيا امريكا كندا السعوديه الامارات البحرين لبنان سوريا العراق الاردن
     فلسطين باكستان ايران ماليزيا اندونيسيا سنغافوره اوروبا افريقيا"""
 )
-_AMBIGUOUS: Final = words(
+# Given names that are also common words.
+_AMBIGUOUS_NAMES: Final = word_set(
     """علي نور امل امال هدي مني ندي سعيد سالم كريم جميله وفاء بدر عادل شريف صالح ناصر حسن امينه سلطان سيف صقر ماجد مالك
     راشد رشيد جابر حامد قاسم صلاح جمال كمال نبيل ايمان دعاء سناء حنان ولاء اسماء بشري بسمه عبير هبه منال شمسه فارس
     نصر منصور باسم زياد زيد ياسر انس بلال عامر موسي تركي هاني اكرم اشرف امجد لطيفه حليمه دانه ريم سمر روان رنا لبني"""
 )
-NAMES: Final = "|".join(name for name in GIVEN.split("|") if name not in _AMBIGUOUS)  # nothing else is written so
-# What stands for what in the patterns of the rules, replaced in this order.
+UNAMBIGUOUS_NAMES: Final = "|".join(name for name in GIVEN_NAMES.split("|") if name not in _AMBIGUOUS_NAMES)
+# Abbreviations in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
     "~": r"(?:(?:حاليا|الان|الحين|دايما|دايم|عاده|جدا|كثيرا|وايد|مره|واجد|موخرا|كمان|ايضا|فعلا) ){0,2}",
     "IN": r"(?:في |ب(?=[\u0620-\u064a]{3}))",
     "TO": r"(?:الي |حق |علي |ل(?=[\u0620-\u064a]{3}))",
     "IS": r"(?: هو| هي| الان| الحين| حاليا| الجديد| الجديده| كان| يكون| صار| صارت| اصبح| اصبحت|:){0,3} ",
-    "WHO": rf"(?: (?P<who>{GIVEN}))?",
+    "WHO": rf"(?: (?P<who>{GIVEN_NAMES}))?",
     "REL": rf"(?P<rel>{RELATIVES})",
     "NUM": rf"(?:[\d٠-٩]|{NUMBERS})",
     "TIME": rf"(?:[\d٠-٩]|{TIMES})",
     "<JOBS>": JOBS,
-    "<GIVEN>": GIVEN,
+    "<GIVEN>": GIVEN_NAMES,
     "<HEALTH>": HEALTH,
     "<OWNED>": OWNED,
     "<LANGUAGES>": LANGUAGES,
 }
 
-_NOT_THINGS: Final = words("ان انك اني هذا هذه ذلك لو اذا كل ما شي شيء فيك منك")
-_NO_WISH: Final = re.compile(
+_NOT_A_THING: Final = word_set("ان انك اني هذا هذه ذلك لو اذا كل ما شي شيء فيك منك")
+_REQUEST: Final = re.compile(
     r"(?:ان )?(?:اعرف|اسال|اقول|اشكر|افهم|اعتذر|معرفه|اسالك|اخبر|منك|انك|سوال|مساعد|تساعد|تعرف"
     r"|انام|اكل|اروح|اشوف|تكتب|تترجم|ترجمه|كلمه|اسم\b|فكره|وصفه|شرح|تشرح|الاجابه|ذلك|هذا)"
 )
 
 
 def is_thing(value: str) -> bool:
-    words = fold(value)[0].split()
-    return words[0] not in _NOT_THINGS and (len(words) > 1 or not words[0].endswith(("ها", "هم", "هما")))
+    """Return whether a value names a thing, and is not only a pronoun."""
+    words = normalise(value)[0].split()
+    return words[0] not in _NOT_A_THING and (len(words) > 1 or not words[0].endswith(("ها", "هم", "هما")))
 
 
 def is_wish(value: str) -> bool:
-    return len(value.split()) >= 2 and not _NO_WISH.match(fold(value)[0])
+    """Return whether a value is a wish of the speaker, and not a request to the assistant."""
+    return len(value.split()) >= 2 and not _REQUEST.match(normalise(value)[0])
 
 
+# By the marks of the rules.
 CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "few": lambda value: len(value.split()) <= 4,
     "full": lambda value: len(value.split()) >= 2,

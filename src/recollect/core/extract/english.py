@@ -1,4 +1,4 @@
-"""Finds in English sentences what people say of themselves, want, decide and do not know yet."""
+"""Finds ledger entries in English sentences: facts, preferences, decisions, goals and open points."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Final
 
 from recollect.core.compression.ledger import DECISION, FACT, PREFERENCE, QUESTION
-from recollect.core.extract.english_matters import CHOICES, MATTERS, ORDERS, PLAIN
-from recollect.core.extract.english_self import OTHERS, SELF
-from recollect.core.extract.english_values import CHECKS
+from recollect.core.extract.decision_subject import find_decision_subject
+from recollect.core.extract.english_checks import CHECKS
+from recollect.core.extract.english_general_rules import DECISION_RULES, FALLBACK_RULES, ORDER_RULES, THING_RULES
+from recollect.core.extract.english_people_rules import RELATIVE_RULES, SPEAKER_RULES
 from recollect.core.extract.english_words import IMPERATIVE, SHORTHAND
-from recollect.core.extract.rules import Finding, Grammar, Rule, any_of, apply, table, words
-from recollect.core.extract.topics import topic
+from recollect.core.extract.rules import Grammar, Rule, RuleMatch, apply_rule, combine_patterns, parse_rules, word_set
 
 _STOPS = (
     r"and|but|because|since|so|which|who|whose|where|when|while|whereas|if|though|although|after"
@@ -45,24 +45,25 @@ GRAMMAR: Final = Grammar(
 )
 
 
-def _table(text: str) -> tuple[Rule, ...]:
-    return table(text, SHORTHAND, CHECKS, flags=re.IGNORECASE)
+def _parse(text: str) -> tuple[Rule, ...]:
+    return parse_rules(text, SHORTHAND, CHECKS, flags=re.IGNORECASE)
 
 
-_SELF: Final = _table(SELF)
-_OTHERS: Final = _table(OTHERS)
-_MATTERS: Final = _table(MATTERS)
-_CHOICES: Final = _table(CHOICES)
-_ORDERS: Final = _table(ORDERS)
-_PLAIN: Final = _table(PLAIN)
+_SPEAKER: Final = _parse(SPEAKER_RULES)
+_RELATIVES: Final = _parse(RELATIVE_RULES)
+_THINGS: Final = _parse(THING_RULES)
+_DECISIONS: Final = _parse(DECISION_RULES)
+_ORDERS: Final = _parse(ORDER_RULES)
+# The rules in the order in which they are tried, by the first word of a clause. "fallback" is tried last.
 _RULES: Final = {
-    "self": (*_SELF, *_MATTERS, *_CHOICES, *_ORDERS),
-    "my": (*_OTHERS, *_SELF, *_MATTERS, *_CHOICES),
-    "rest": (*_MATTERS, *_CHOICES, *_ORDERS, *(rule for rule in _SELF if rule.kind == PREFERENCE), *_OTHERS),
-    "plain": _PLAIN,
+    "first person": (*_SPEAKER, *_THINGS, *_DECISIONS, *_ORDERS),
+    "my": (*_RELATIVES, *_SPEAKER, *_THINGS, *_DECISIONS),
+    "other": (*_THINGS, *_DECISIONS, *_ORDERS, *(rule for rule in _SPEAKER if rule.kind == PREFERENCE), *_RELATIVES),
+    "fallback": _parse(FALLBACK_RULES),
 }
-_ANY: Final = {name: any_of(rules) for name, rules in _RULES.items()}
-_DANGLING: Final = re.compile(
+_ANY_RULE: Final = {name: combine_patterns(rules) for name, rules in _RULES.items()}
+# "The venue is still TBD."
+_UNSETTLED: Final = re.compile(
     r"(?P<v>(?!it\b|this\b|that\b|there\b|I\b|he\b|she\b|they\b|we\b|my door"
     r"|what's)[\w' /-]{3,60}?)(?:'s| is| are|:| remains?)(?: still| all)? (?:tbd|tbc|to be "
     r"(?:decided|confirmed|determined|announced)|not (?:yet )?(?:decided|known|confirmed|final)"
@@ -70,15 +71,18 @@ _DANGLING: Final = re.compile(
     r"|unknown(?: yet)?|missing|up in the air)(?=[,.!]|$)",
     re.IGNORECASE,
 )
-_ADVERBIAL: Final = re.compile(
+# "After the trip we …"
+_LEADING_ADVERBIAL: Final = re.compile(
     r"(?:after|since|in|on|at|during|last|this|yesterday|today|for|from|back in|earlier"
     r"|before)\b[\w' ]{1,40}? (?=(?:we|I|I'm|I've|my|our)\b)",
     re.I,
 )
-_START: Final = re.compile(
+# The borders after which a clause may begin.
+_CLAUSE_START: Final = re.compile(
     r"(?:[,;:(]|\s[-–—]+|\b(?:and|but|because|since|so|as|that|though|although|while|plus|cause|cuz|'cause)\b,?) +",
     re.I,
 )
+# Words that lead into a clause and say nothing.
 _LEAD: Final = re.compile(
     r"(?:(?:hi|hello|hey|well|oh|ok|okay|yes|yeah|yep|no|nope|so|and|but|also|actually|anyway"
     r"|by the way|btw|fyi|just so you know"
@@ -94,12 +98,13 @@ _LEAD: Final = re.compile(
     r"|I wanted to tell you that|I think(?= (?:we|I'll))|since|because|given that|as)[,:.!]* +)",
     re.I,
 )
-_ASKING: Final = re.compile(
+_QUESTION_START: Final = re.compile(
     r"(?:^|[,;.:–—-] *|\b(?:and|so|but|or) )(?:what|how|why|when|where|who|which|can|could|would"
     r"|should|do|does|did|is|are|was|will|am"
     r"|has|any|got|isn't|don't|may|shall|won't|wouldn't|right|correct|ok|okay|have you|please)\b",
     re.I,
 )
+# Conditions, denials of having said something, fiction and jokes.
 _UNREAL: Final = re.compile(
     r"\b(?:(?<!prefer )if|suppose|supposing|imagine|hypothetically|let's say|what if|pretend"
     r"|(?:never|didn't|did not|don't|wouldn't) (?:say|said|claim|claimed|think|mean|tell \w+|told \w+) (?:that )?I\b"
@@ -109,6 +114,7 @@ _UNREAL: Final = re.compile(
     r"|in the (?:story|novel|book|movie|game)|just kidding|jk|/s|dream(?:ed|t) (?:that|I))\b",
     re.I,
 )
+# Words of other people.
 _REPORTED: Final = re.compile(
     r"\b(?:he|she|they|people|everyone|someone|somebody|the (?!doctor|physician|report|study"
     r"|survey)\w+|my (?!doctor)\w+|(?-i:[A-Z]\w+)) (?:thinks?|thought|says?|said|told|tells"
@@ -116,14 +122,15 @@ _REPORTED: Final = re.compile(
     r"|asks?|asked|replied|replies|shouts?|shouted|wrote)\b ?[:,]",
     re.I,
 )
-_CONTRACTIONS: Final = {
+_MISSING_APOSTROPHES: Final = {
     "im": "I'm", "ive": "I've", "dont": "don't", "cant": "can't", "lets": "let's", "thats": "that's", "shes": "she's",
     "hes": "he's", "isnt": "isn't", "doesnt": "doesn't", "havent": "haven't", "wont": "won't", "youre": "you're",
     "were gonna": "we're gonna", "were going": "we're going", "didnt": "didn't", "moms name": "mom's name",
     "dads name": "dad's name",
 }  # fmt: skip
-_SPELT: Final = re.compile(rf"\b(?:{'|'.join(_CONTRACTIONS)})\b", re.I)
-_STANDING: Final = (
+_MISSPELT: Final = re.compile(rf"\b(?:{'|'.join(_MISSING_APOSTROPHES)})\b", re.I)
+# Orders that hold from now on.
+_STANDING_ORDERS: Final = (
     re.compile(
         rf"(?:and |also )?(?:if|when|whenever|every time|each time|any time) (?:I|you|we|it"
         rf"|there)\b[^,?!]{{3,80}}, (?:please |just |then ){{0,2}}"
@@ -145,6 +152,7 @@ _STANDING: Final = (
         re.I,
     ),
 )
+# "…, that's what we agreed on."
 _SETTLED: Final = re.compile(
     r"(?P<v>[^?!]{8,200}?),? (?:and )?(?:that's|that is|this is|it's) (?:what (?:we|I)(?:'ve"
     r"| have)? (?:all )?(?:agreed|decided)(?: on| upon)?|decided|settled|final|agreed|a done deal)"
@@ -152,71 +160,72 @@ _SETTLED: Final = re.compile(
     re.I,
 )
 _WE_DECIDED: Final = re.compile(r"\bwe(?:'ve| have)? (?:already |all |both )?(?:agreed|decided)\b", re.I)
-_BARE: Final = re.compile(
+# Clauses without a subject, which means "I": "trying to quit smoking".
+_WITHOUT_SUBJECT: Final = re.compile(
     r"(?:(?:also |still |currently |now )?(trying|planning|hoping|looking|thinking|working|aiming"
     r"|saving|learning|allergic)|just (?:got|moved|started|bought|turned|became|adopted|finished"
     r"|joined)|moved|got (?:diagnosed|married|engaged|promoted)|work (?:at|as|for)|live in|don't "
     r"(?:eat|drink|like)|love|hate|prefer)\b(?! forward)",
     re.I,
 )
-_FIRST_PERSON: Final = words("i i'm i've i'd i'll we we're we've we'll we'd hi hello hey")
-_TAGS: Final = ("right", "correct", "ok", "okay")  # ask whether what was said is so
-STARTS: Final = 32  # clauses of a sentence that are looked at
+_FIRST_PERSON: Final = word_set("i i'm i've i'd i'll we we're we've we'll we'd hi hello hey")
+_QUESTION_TAGS: Final = ("right", "correct", "ok", "okay")  # at the end they turn a statement into a question
+MAX_CLAUSES: Final = 32  # of a sentence
 
 
-def find(sentence: str) -> Iterator[Finding]:
-    """What a person's sentence says that is to be kept."""
-    sentence = _SPELT.sub(lambda match: _CONTRACTIONS[match[0].lower()], sentence)
-    order = next((match for rule in _STANDING if (match := rule.match(sentence))), None)
+def find_entries(sentence: str) -> Iterator[RuleMatch]:
+    """Yield the entries in a sentence that a person wrote."""
+    sentence = _MISSPELT.sub(lambda match: _MISSING_APOSTROPHES[match[0].lower()], sentence)
+    order = next((match for pattern in _STANDING_ORDERS if (match := pattern.match(sentence))), None)
     if order:
-        yield Finding(PREFERENCE, "instruction", order["v"].strip(" .,"), order[0].strip(" .,"))
-    text = _stated(sentence)
+        yield RuleMatch(PREFERENCE, "instruction", order["v"].strip(" .,"), order[0].strip(" .,"))
+    text = _keep_asserted(sentence)
     reported = _REPORTED.search(text)
-    kinds: set[str] = set()
-    told: set[str] = set()
-    for start in islice(_starts(text), STARTS):
+    seen_kinds: set[str] = set()
+    seen_texts: set[str] = set()
+    for start in islice(_clause_starts(text), MAX_CLAUSES):
         if reported and start > reported.start():
             return
-        for found in _at(text, start):
-            if found.text not in told and not (order and found.kind == PREFERENCE):
-                yield found
-            kinds.add(found.kind)
-            told.add(found.text)
+        for entry in _match_clause(text, start):
+            if entry.text not in seen_texts and not (order and entry.kind == PREFERENCE):
+                yield entry
+            seen_kinds.add(entry.kind)
+            seen_texts.add(entry.text)
     settled = _SETTLED.match(text)
-    if settled and DECISION not in kinds:
-        yield _decision(Finding(DECISION, "", settled["v"].strip(" .,"), settled["v"].strip(" .,")))
-    dangling = _DANGLING.match(text)
-    if dangling and QUESTION not in kinds:
-        yield Finding(QUESTION, "open", dangling["v"].strip(), dangling[0].strip())
+    if settled and DECISION not in seen_kinds:
+        yield _set_decision_slot(RuleMatch(DECISION, "", settled["v"].strip(" .,"), settled["v"].strip(" .,")))
+    unsettled = _UNSETTLED.match(text)
+    if unsettled and QUESTION not in seen_kinds:
+        yield RuleMatch(QUESTION, "open", unsettled["v"].strip(), unsettled[0].strip())
 
 
-def agreed(sentence: str) -> Iterator[Finding]:
-    """Decisions that the assistant repeats: only in so many words."""
-    text = _stated(sentence)
-    for match in islice(_WE_DECIDED.finditer(text), STARTS):
-        yield from (found for found in _at(text, match.start()) if found.kind == DECISION)
+def find_agreements(sentence: str) -> Iterator[RuleMatch]:
+    """Yield the decisions in an assistant's sentence that follow "we agreed" or "we decided"."""
+    text = _keep_asserted(sentence)
+    for match in islice(_WE_DECIDED.finditer(text), MAX_CLAUSES):
+        yield from (entry for entry in _match_clause(text, match.start()) if entry.kind == DECISION)
 
 
-def _stated(sentence: str) -> str:
-    """The part of a sentence that states something: no question, nothing unreal."""
+def _keep_asserted(sentence: str) -> str:
+    """Return the part of a sentence that states something, without questions and conditions."""
     text = sentence
     if text.rstrip("\"')!").endswith("?"):
-        asking = _ASKING.search(text)
-        if asking is None or asking[0].strip(" ,").lower() in _TAGS:
+        question = _QUESTION_START.search(text)
+        if question is None or question[0].strip(" ,").lower() in _QUESTION_TAGS:
             return ""
-        text = text[: asking.start()]
+        text = text[: question.start()]
     unreal = _UNREAL.search(text)
     if unreal:
-        begins = unreal.start() < 3 or unreal[0].lower() not in ("if", "let's say", "assuming")
-        text = "" if begins else text[: unreal.start()]
+        is_all_unreal = unreal.start() < 3 or unreal[0].lower() not in ("if", "let's say", "assuming")
+        text = "" if is_all_unreal else text[: unreal.start()]
     return text.strip()
 
 
-def _starts(text: str) -> Iterator[int]:
-    """Where clauses begin, before and behind the words that lead into them."""
+def _clause_starts(text: str) -> Iterator[int]:
+    """Yield where clauses begin, both before and after the words that lead into them."""
     last = -1
-    for match in (None, _ADVERBIAL.match(text), *_START.finditer(text)):
-        start = match.end() if match else 0
+    for border in (None, _LEADING_ADVERBIAL.match(text), *_CLAUSE_START.finditer(text)):
+        start = border.end() if border else 0
         while lead := _LEAD.match(text, start):
             if start > last:
                 yield start
@@ -226,36 +235,36 @@ def _starts(text: str) -> Iterator[int]:
         last = max(last, start)
 
 
-def _at(text: str, start: int) -> Iterator[Finding]:
-    """What the clause that begins here says; plain facts only if it says nothing else."""
-    if start == 0 and (bare := _BARE.match(text)):
-        text = ("I'm " if bare[1] else "I ") + text
+def _match_clause(text: str, start: int) -> Iterator[RuleMatch]:
+    """Yield the entries of the clause that begins at `start`; those of fallback rules only if there are no others."""
+    if start == 0 and (subjectless := _WITHOUT_SUBJECT.match(text)):
+        text = ("I'm " if subjectless[1] else "I ") + text
     word = text[start : start + 12].split(" ", 1)[0].lower().rstrip(",.!")
-    found = _matching("self" if word in _FIRST_PERSON else "my" if word == "my" else "rest", text, start)
-    yield from found or _matching("plain", text, start)
+    rule_set = "first person" if word in _FIRST_PERSON else "my" if word == "my" else "other"
+    yield from _apply_rules(rule_set, text, start) or _apply_rules("fallback", text, start)
 
 
-def _matching(name: str, text: str, start: int) -> list[Finding]:
-    """One finding of a kind is enough for a clause; facts may be several, of different slots."""
+def _apply_rules(rule_set: str, text: str, start: int) -> list[RuleMatch]:
+    """Return the entries of a clause by one set of rules: one of each kind, and facts of different slots."""
     done: set[tuple[str, str]] = set()
-    findings: list[Finding] = []
-    if not _ANY[name].match(text, start):
-        return findings
-    matches = [(rule, match) for rule in _RULES[name] if (match := rule.pattern.match(text, start))]
+    entries: list[RuleMatch] = []
+    if not _ANY_RULE[rule_set].match(text, start):
+        return entries
+    matches = [(rule, match) for rule in _RULES[rule_set] if (match := rule.pattern.match(text, start))]
     for rule, match in matches:
         group = (rule.kind, "" if rule.kind != FACT else "rel" if "{rel}" in rule.slot else rule.slot)
         if group in done or (rule.slot == "{x}" and any(kind == FACT for kind, _ in done)):
             continue
-        found = [_decision(finding) for finding in apply(rule, match, GRAMMAR)]
-        findings += found
-        if found:
+        new_entries = [_set_decision_slot(entry) for entry in apply_rule(rule, match, GRAMMAR)]
+        entries += new_entries
+        if new_entries:
             done.add(group)
-    return findings
+    return entries
 
 
-def _decision(finding: Finding) -> Finding:
-    """With the slot that a later decision on the same matter would have."""
-    if finding.kind != DECISION:
-        return finding
-    slot = topic(finding.value)
-    return finding._replace(slot=slot or "decision", single=bool(slot))
+def _set_decision_slot(entry: RuleMatch) -> RuleMatch:
+    """Return a decision with its subject as the slot, so that a later decision on it supersedes this one."""
+    if entry.kind != DECISION:
+        return entry
+    slot = find_decision_subject(entry.value)
+    return entry._replace(slot=slot or "decision", single=bool(slot))

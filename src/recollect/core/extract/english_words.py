@@ -1,27 +1,27 @@
-"""English words that the rules go by."""
+"""The word lists of the English rules, and the abbreviations in their patterns."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from recollect.core.extract.rules import words
+from recollect.core.extract.rules import word_set
 from recollect.core.times import MONTH_NAMES
 
 
-def _any(words: str) -> str:
+def _alternatives(words: str) -> str:
     return "|".join(words.split())
 
 
 WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-MONTH: Final = _any(" ".join(MONTH_NAMES).lower())
-RELATIVES: Final = _any(
+MONTH: Final = _alternatives(" ".join(MONTH_NAMES).lower())
+RELATIVES: Final = _alternatives(
     """mother mom mum father dad parents sister brother siblings? wife husband partner girlfriend boyfriend fiancée?
     son daughter kids? child children baby grandmother grandma grandfather grandpa aunt uncle cousin niece
     nephew friend roommate flatmate boss manager colleague coworker assistant mentor doctor dentist therapist
     teacher neighbou?r landlord dog cat puppy kitten parrot rabbit horse mother-in-law father-in-law
     sister-in-law brother-in-law"""
 )
-POSSESSIONS: Final = _any(
+POSSESSIONS: Final = _alternatives(
     """dogs? cats? pets? puppy puppies kittens? parrots? rabbits? fish turtles? horses? hamsters? birds? kids? children
     child daughters? sons? brothers? sisters? siblings? twins? cousins? bikes? bicycles? cars? motorcycles? boat
     house apartment garden piano guitar violin laptop macbook iphone pc camera tesla toyota telescope degree phd
@@ -54,7 +54,7 @@ EVENTS: Final = (
     r"|surgery|party|concert|event|kick-?off|go-?live|hearing|visit|class|course|session|match"
     r"|game|race|marathon|training|webinar"
 )
-NATIONS: Final = _any(
+NATIONS: Final = _alternatives(
     """American British English Irish Scottish Canadian Australian German French Italian Spanish Portuguese Dutch
     Belgian Swiss Austrian Polish Russian Ukrainian Turkish Greek Swedish Norwegian Danish Finnish Indian
     Pakistani Bangladeshi Chinese Japanese Korean Vietnamese Thai Filipino Indonesian Malaysian Egyptian
@@ -62,7 +62,7 @@ NATIONS: Final = _any(
     Kuwaiti Qatari Bahraini Omani Yemeni Mexican Brazilian Argentinian Colombian Chilean Peruvian Nigerian
     Kenyan Ethiopian African Muslim Christian Jewish Hindu Buddhist atheist"""
 )
-JOBS: Final = words(
+JOBS: Final = word_set(
     """accountant actor analyst architect artist attorney author baker barber barista bartender biologist builder
     bookkeeper carpenter cashier ceo cfo chef chemist clerk coach coder consultant contractor cook copywriter
     cto counselor counsellor dancer dentist designer developer director doctor driver economist editor
@@ -78,7 +78,7 @@ JOBS: Final = words(
     freshman sophomore graduate pensioner homemaker butcher florist gardener goldsmith imam priest diver
     minister ambassador diplomat spokesperson superintendent supervisor"""
 )
-FEELINGS: Final = words(
+FEELINGS: Final = word_set(
     """good great fine bad nice okay ok amazing awesome broken dead slow fast full empty busy tired sick hurting
     itchy
     sore crazy mess messy boring fun cool old new big small huge tiny better worse best worst always never just
@@ -115,7 +115,7 @@ _HAPPENED = (
     r"|got(?! (?:home|up|here|off|done|out|it|this|that|the chance|the idea|started|to|married|divorced|engaged"
     r"|diagnosed|promoted|a (?:question|call|chance|new job|job))\b)"
 )
-# What is worth keeping without a date: "I just joined a choir", not "I just opened the terminal".
+# Events worth keeping without a date: "I just joined a choir", not "I just opened the terminal".
 _LIFE_EVENT = (
     r"joined|adopted|bought|purchased|moved (?:in|out|house|into|back)|won|received|attended|visited|finished|completed"
     r"|started|began|graduated|retired|signed up|enrolled in|participated in|volunteered|hired|published|launched"
@@ -127,11 +127,11 @@ _LIFE_EVENT = (
     r"|some)(?! (?:[\w-]+ )?(?:questions?|calls?|chance|jobs?|ideas?|e?-?mails?|messages?|texts?|reply|response"
     r"|answers?|notifications?|feeling|minutes?|moment|hands|time|coffee|results?|warnings?|points?|weird|bit|lot|few))\b)"
 )
-_TITLED = _any(
+_TITLED = _alternatives(
     """book novel album song track movie film series show game podcast band restaurant caf[eé] dog cat puppy kitten
     snake parrot rabbit horse hamster turtle bird pet friend company startup project app course boat playlist"""
 )
-# How speakers come to a thing that they name; no denial, no wish.
+# Verbs that connect the speaker with a named thing: "I read a book called …". No denial and no wish.
 _COMES_TO = (
     r"(?:(?:I|we)(?:'ve|'m|'re| have| am| are| was| were)?(?: been)? ~"
     r"(?:(?:ha(?:ve|d)|got|own(?:ed)?|adopted|bought|ordered|finished|discovered|found|met|made|wrote|built|published"
@@ -143,10 +143,10 @@ _COMES_TO = (
     r"|(?:binge-)?watching|(?:hooked|obsessed|in love) (?:on|with)|a (?:big |huge )?fan of|(?:part|a member) of|into"
     r"|in|at) )"
 )
-_UNTOLD = _any(  # not among the words between an article and the thing
+_NOT_BETWEEN = _alternatives(  # words that may not stand between an article and the named thing
     "an? my the that our his her their your of no not who whose like about had has got have without for i we you"
 )
-# What is done all day, or has a slot of its own.
+# Activities that are done all day, or that have a slot of their own.
 _PASSING = (
     r"thinking|feeling|trying|wondering|hoping|looking|meaning|wanting|getting|having|doing|going|talking|waiting|missing"
     r"|being|noticing|seeing|hearing|asking|dying|struggling|debating|considering|experiencing|reading (?:about|up)"
@@ -165,7 +165,7 @@ _ONLY_THEN = (
     r"|dinner|breakfast|home)|in (?:the (?:morning|evening|afternoon)|summer|winter|public|restaurants)|past \d"
     r"|outside|together|with)\b"
 )
-# What stands for what in the patterns of the rules, replaced in this order.
+# Abbreviations in the patterns of the rules, replaced in this order.
 SHORTHAND: Final = {
     "<COMES_TO>": _COMES_TO,
     "I'm": r"I(?:'m| am)",
@@ -187,7 +187,7 @@ SHORTHAND: Final = {
     "<LIFE_EVENT>": rf"(?:{_LIFE_EVENT})\b",
     "<TITLED>": _TITLED,
     "<PASSING>": rf"(?:{_PASSING})\b",
-    "<UNTOLD>": rf"(?:{_UNTOLD})\b",
+    "<NOT_BETWEEN>": rf"(?:{_NOT_BETWEEN})\b",
     "<BACK_THEN>": _BACK_THEN,
     "<ONLY_THEN>": _ONLY_THEN,
     "<EVENTS>": EVENTS,

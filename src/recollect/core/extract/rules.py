@@ -1,4 +1,10 @@
-"""How a rule for ledger entries looks, and how it is used on a sentence. Knows no language."""
+"""The form of a rule for ledger entries, and its use on a sentence. Knows no language.
+
+A language keeps its rules as text tables, which `parse_rules` reads. A rule looks like this:
+
+    fact | home | single place | lives in {v}
+        (?:I|we) ~(?:live|reside) (?:in|near|outside|at)_
+"""
 
 from __future__ import annotations
 
@@ -7,17 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-WHOLE: Final = "*"  # as text of a rule: the clause to its end, not only to the value's
-LONGEST: Final = 240  # characters of a sentence that a value may take
-WORDS: Final = 40  # of a clause
+WHOLE_CLAUSE: Final = "*"  # as the text of a rule: quote the clause to its end, not only to the end of the value
+MAX_VALUE_CHARS: Final = 240
+MAX_CLAUSE_WORDS: Final = 40
+_MAX_ITEM_WORDS: Final = 4  # of an item that is followed by another one
+_MAX_LAST_ITEM_WORDS: Final = 6
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, separated by white space."""
     return frozenset(text.split())
 
 
-class Finding(NamedTuple):
-    """An entry that does not know its message yet."""
+class RuleMatch(NamedTuple):
+    """The parts of a ledger entry that a rule found in a sentence. It does not know its message yet."""
 
     kind: str
     slot: str
@@ -28,33 +37,34 @@ class Finding(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Matched where a clause begins. The value is the group `v`, or else what follows the match, cut by its style.
+    """A pattern that is matched at the beginning of a clause, and the entry that it makes.
 
-    `slot` and `text` may name groups in braces; without `text` the clause is quoted up to its value.
+    The value is the group `v` of the pattern, or else the text after the match, cut by the style. `slot` and `text`
+    may name groups in braces. Without `text`, the entry quotes the clause up to the end of the value.
     """
 
     kind: str
     slot: str
     pattern: re.Pattern[str]
     text: str = ""
-    style: str = "name"  # name: a few words; list: several of them; clause: a statement
+    style: str = "name"  # name: a few words; list: several names; clause: a statement; long: one with commas
     single: bool = False
     ends: bool = False
-    check: Callable[[str], bool] | None = None
+    check: Callable[[str], bool] | None = None  # says whether the value makes sense for this rule
 
 
 class Grammar(NamedTuple):
-    """Where values end in a language, and what joins the items of a list."""
+    """The patterns that end values in a language, and those that join the items of a list."""
 
     name_end: re.Pattern[str]
     clause_end: re.Pattern[str]
-    joint: re.Pattern[str]
-    last_joint: re.Pattern[str]  # stands before the last item
-    name_words: int = 7
-    whole: re.Pattern[str] | None = None  # begins what is no list of names, though commas stand in it
+    joint: re.Pattern[str]  # between two items
+    last_joint: re.Pattern[str]  # before the last item
+    name_words: int = 7  # maximum words of a name
+    whole: re.Pattern[str] | None = None  # begins a value that is one clause, though it may contain commas
 
 
-def table(
+def parse_rules(
     text: str,
     shorthand: Mapping[str, str],
     checks: Mapping[str, Callable[[str], bool]],
@@ -62,9 +72,10 @@ def table(
     prefix: str = "",
     flags: int = 0,
 ) -> tuple[Rule, ...]:
-    """Rules from a table: a line `kind | slot | flags | text`, and under it, indented, the pattern.
+    """Return the rules of a table. A rule is a line `kind | slot | marks | text`, with its pattern indented below it.
 
-    Flags are `one` (single), `ends`, a style, and the name of a check. An underscore at the end stands for a space.
+    Marks are `single`, `ends`, a style, and the name of a check. Shorthand in a pattern is replaced in the order of
+    the mapping. An underscore at the end of a pattern stands for a space.
     """
     rules: list[Rule] = []
     for block in re.split(r"\n(?=\S)", text.strip()):
@@ -73,17 +84,28 @@ def table(
         pattern = f"{pattern[:-1]} " if pattern.endswith("_") else pattern
         for short, full in shorthand.items():
             pattern = pattern.replace(short, full)
-        kind, slot, marks, told = (part.strip() for part in f"{head} | | |".split("|")[:4])
-        style = next((mark for mark in marks.split() if mark in _STYLES), "name")
-        check = next((checks[mark] for mark in marks.split() if mark in checks), None)
-        compiled = re.compile(f"{prefix}(?:{pattern})", flags)
-        marked = {"single": "one" in marks.split(), "ends": "ends" in marks.split()}
-        rules.append(Rule(kind, slot, compiled, told, style, check=check, **marked))
+        kind, slot, mark_text, template = (part.strip() for part in f"{head} | | |".split("|")[:4])
+        marks = mark_text.split()
+        rules.append(
+            Rule(
+                kind,
+                slot,
+                re.compile(f"{prefix}(?:{pattern})", flags),
+                template,
+                style=next((mark for mark in marks if mark in _STYLES), "name"),
+                single="single" in marks,
+                ends="ends" in marks,
+                check=next((checks[mark] for mark in marks if mark in checks), None),
+            )
+        )
     return tuple(rules)
 
 
-def any_of(rules: Sequence[Rule]) -> re.Pattern[str]:
-    """Matches where at least one of the rules does: nearly always none, and that is known at once."""
+def combine_patterns(rules: Sequence[Rule]) -> re.Pattern[str]:
+    """Return one pattern that matches where at least one rule does.
+
+    Most clauses match no rule. This pattern finds that out faster than trying the rules one by one.
+    """
     patterns = (re.sub(r"\(\?P<\w+>", "(?:", rule.pattern.pattern) for rule in rules)
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), rules[0].pattern.flags)
 
@@ -91,78 +113,84 @@ def any_of(rules: Sequence[Rule]) -> re.Pattern[str]:
 _STYLES: Final = ("name", "list", "clause", "long")
 
 
-def apply(
-    rule: Rule, match: re.Match[str], grammar: Grammar, source: str = "", places: Sequence[int] = ()
-) -> Iterator[Finding]:
-    """What a rule finds where it matched.
+def apply_rule(
+    rule: Rule, match: re.Match[str], grammar: Grammar, source: str = "", positions: Sequence[int] = ()
+) -> Iterator[RuleMatch]:
+    """Yield the entries that a rule makes of its match; several if its style is a list.
 
-    If the text is folded, `source` is as it was written and `places` tells where its characters stand there.
+    If the matched text was normalised, `source` is the original and `positions` maps each matched character to it.
     """
     sentence, start = match.string, match.start()
 
-    def written(begin: int, end: int) -> str:
-        if not places:
+    def original(begin: int, end: int) -> str:
+        if not positions:
             return sentence[begin:end].strip(_EDGES)
-        return source[places[begin] : places[end - 1] + 1].strip(_EDGES) if begin < end else ""
+        return source[positions[begin] : positions[end - 1] + 1].strip(_EDGES) if begin < end else ""
 
     groups = match.groupdict()
     if "v" in groups:
         spans = [match.span("v")]
     else:
-        stop = min(len(sentence), match.end() + LONGEST)
-        spans = list(_values(rule.style, sentence, match.end(), stop, grammar))
-    told = {name: written(*match.span(name)) for name, value in groups.items() if name != "v" and value}
-    told = dict.fromkeys(groups, "") | told
-    told.pop("v", None)
+        stop = min(len(sentence), match.end() + MAX_VALUE_CHARS)
+        spans = list(_find_values(rule.style, sentence, match.end(), stop, grammar))
+    fields = {name: original(*match.span(name)) for name, value in groups.items() if name != "v" and value}
+    fields = dict.fromkeys(groups, "") | fields
+    fields.pop("v", None)
     for begin, end in spans:
-        value = written(begin, end)
+        value = original(begin, end)
         if not value or (rule.check is not None and not rule.check(value)):
             return
         if rule.text.endswith("{v}") and rule.style == "name":
-            end = _until(grammar.clause_end, sentence, end, min(len(sentence), end + LONGEST), WORDS)
-            text = " ".join(rule.text.format(v=written(begin, end), **told).split())
-        elif rule.text and rule.text != WHOLE:
-            text = " ".join(rule.text.format(v=value, **told).split())
+            stop = min(len(sentence), end + MAX_VALUE_CHARS)
+            end = _find_end(grammar.clause_end, sentence, end, stop, MAX_CLAUSE_WORDS)
+            text = " ".join(rule.text.format(v=original(begin, end), **fields).split())
+        elif rule.text and rule.text != WHOLE_CLAUSE:
+            text = " ".join(rule.text.format(v=value, **fields).split())
         else:
             end = max(end, match.end())
-            text = written(start, _until(grammar.clause_end, sentence, end, len(sentence), WORDS) if rule.text else end)
-        slot = " ".join(rule.slot.format(**told).lower().split()).replace(" :", ":")
-        yield Finding(rule.kind, slot, value, text, rule.single, rule.ends)
+            if rule.text:
+                end = _find_end(grammar.clause_end, sentence, end, len(sentence), MAX_CLAUSE_WORDS)
+            text = original(start, end)
+        slot = " ".join(rule.slot.format(**fields).lower().split()).replace(" :", ":")
+        yield RuleMatch(rule.kind, slot, value, text, rule.single, rule.ends)
 
 
 _EDGES: Final = " \t,.;:!?،؛؟…-–—\"'“”«»()[]*_`"
 _WORD: Final = re.compile(r"\S+")
 
 
-def _values(style: str, text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
+def _find_values(style: str, text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each value in the text after a match."""
     if style == "clause" or (style == "list" and grammar.whole and grammar.whole.match(text, start)):
-        yield start, _until(grammar.clause_end, text, start, stop, WORDS)
+        yield start, _find_end(grammar.clause_end, text, start, stop, MAX_CLAUSE_WORDS)
         return
     if style == "name":
-        yield start, _until(grammar.name_end, text, start, stop, grammar.name_words)
+        yield start, _find_end(grammar.name_end, text, start, stop, grammar.name_words)
         return
-    items = list(_items(text, start, stop, grammar))
-    joined = any(grammar.last_joint.search(text, one[1], other[0]) for one, other in pairwise(items))
-    yield from items if joined or len(items) > 2 else items[:1]
+    items = list(_find_items(text, start, stop, grammar))
+    is_joined = any(grammar.last_joint.search(text, item[1], following[0]) for item, following in pairwise(items))
+    # Two items without "and" are a value and the next part of the sentence.
+    yield from items if is_joined or len(items) > 2 else items[:1]
 
 
-def _items(text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
+def _find_items(text: str, start: int, stop: int, grammar: Grammar) -> Iterator[tuple[int, int]]:
     while start < stop:
         joint = grammar.joint.search(text, start, stop)
         border = joint.start() if joint else stop
-        end = _until(grammar.name_end, text, start, border, grammar.name_words)
-        if len(text[start:end].split()) > (4 if border < stop else 6):
-            return  # no item of a list: the sentence has gone on to something else
+        end = _find_end(grammar.name_end, text, start, border, grammar.name_words)
+        if len(text[start:end].split()) > (_MAX_ITEM_WORDS if border < stop else _MAX_LAST_ITEM_WORDS):
+            return  # too long for an item: the sentence has gone on to something else
         yield start, end
         if joint is None or text[end:border].strip():
             return
         start = joint.end()
 
 
-def _until(end: re.Pattern[str], text: str, start: int, stop: int, words: int) -> int:
-    found = end.search(text, start, stop)
-    stop = found.start() if found else stop
+def _find_end(pattern: re.Pattern[str], text: str, start: int, stop: int, max_words: int) -> int:
+    """Return where a value ends: at the pattern, after `max_words` words, or at `stop`, whichever comes first."""
+    match = pattern.search(text, start, stop)
+    stop = match.start() if match else stop
     for count, word in enumerate(_WORD.finditer(text, start, stop), 1):
-        if count == words:
+        if count == max_words:
             return word.end()
     return stop

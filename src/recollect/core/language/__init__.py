@@ -1,1 +1,1 @@
-"""Read text: words, sentences, passages, identifiers, who speaks. Pure functions."""
+"""Reads text: words, sentences, passages, identifiers and speakers. Pure functions."""

@@ -1,6 +1,6 @@
-"""The one analyser: from text to the words that recall compares, the same on every database and for every query.
+"""Turns text into the words that recall compares, the same for messages and queries, on every database.
 
-A change here that changes the words must raise VERSION: the words of older messages are then made anew by the worker.
+A change that yields other words must raise VERSION: the worker then rebuilds the word index of older messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final
 from recollect.core.language.stemmer import stem
 
 VERSION: Final = 2
-WORD_LIMIT: Final = 64  # characters; longer runs (keys, base64) are cut, in index and query alike
+CACHE_ENTRIES: Final = 1 << 16
+MAX_WORD_CHARACTERS: Final = 64  # longer runs (keys, base64) are cut, in index and query alike
 
 # Scripts that put no spaces between words: they are indexed by overlapping pairs of characters.
 _UNSPACED: Final = (
@@ -22,28 +23,28 @@ _UNSPACED: Final = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"  # CJK
 )
 _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
-_INDIC: Final = "\u0900-\u0963\u0966-\u0dff"  # with their vowel signs, which are no letters to Python
+_INDIC: Final = "\u0900-\u0963\u0966-\u0dff"  # with vowel signs, which Python does not count as letters
 _RUN: Final = re.compile(rf"([{_UNSPACED}]+)|((?:[{_INDIC}]|(?![{_UNSPACED}])[^\W_])+)")
 _ASCII_RUN: Final = re.compile("[a-z0-9]+")
-# Every add passes here. A pattern that begins with a rare character is looked for several times as fast as one that
-# begins with what stands before it.
+# Every add passes here. A pattern that begins with a rare character is found several times as fast as one that begins
+# with the common characters before it. So these patterns begin with the rare one and use a lookbehind.
 _APOSTROPHE: Final = re.compile(r"['’ʼ](?<=\w.)(?=\w)")
-# Names that programs use: snake_case, v1.2.3, main.py, PROJ-123, camelCase. Found as a whole and by their parts.
+# Names that programs use: snake_case, v1.2.3, main.py, PROJ-123, camelCase. They are indexed whole and by their parts.
 _JOINED: Final = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+|[A-Za-z]+-[0-9]+)")
 _CAMEL: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
-_JOINT: Final = re.compile(r"[_.-](?<=[A-Za-z0-9].)(?=[A-Za-z0-9])")  # without one, nothing is joined,
-_HUMP: Final = re.compile(r"[A-Z](?<=[a-z0-9].)")  # and without one, nothing is camelCase
+_JOINT: Final = re.compile(r"[_.-](?<=[A-Za-z0-9].)(?=[A-Za-z0-9])")  # quick test: a text without one has no _JOINED
+_HUMP: Final = re.compile(r"[A-Z](?<=[a-z0-9].)")  # quick test: a text without one has no _CAMEL
 _ACCENT: Final = re.compile("[\u0300-\u036f]")
 _MARK: Final = re.compile("[\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200c\u200d\u00ad]")  # tatweel, tashkeel, joiners
 _ARABIC: Final = re.compile("[\u0620-\u064a]+")
-_LETTERS: Final = str.maketrans(
+_ONE_FORM: Final = str.maketrans(
     {"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}
     | {chr(0x0660 + digit): str(digit) for digit in range(10)}
     | {chr(0x06F0 + digit): str(digit) for digit in range(10)}
 )
 _ARTICLES: Final = ("وال", "فال", "بال", "كال", "ال", "لل")
 _ENDINGS: Final = ("ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي")
-_SHORTEST_ROOT: Final = 3
+_MIN_ROOT_CHARACTERS: Final = 3
 
 _STOP_TEXT: Final = """
     a about am an and are as at be been being but by can could d did do does doing for from had has have having
@@ -56,26 +57,26 @@ STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
 
 
 def words(text: str) -> list[str]:
-    """The telling words of a text in their order, normalised and stemmed; names of programs also as a whole.
+    """Return the words of a text in their order, normalised and stemmed, and after them its compounds whole.
 
-    Words that carry no meaning of their own are nearly half of a talk and never asked for: they are left out.
+    Stop words are left out: they are nearly half of a conversation and no question asks for them.
     """
-    return [*(word for word in map(telling, raw_words(text)) if word is not None), *compounds(text)]
+    return [*(word for word in map(to_index_word, raw_words(text)) if word is not None), *compounds(text)]
 
 
-def telling(raw: str) -> str | None:
-    """The word that stands in the index for one of a text, if any does."""
-    return None if raw in STOP_WORDS else _stemmed(raw[:WORD_LIMIT])
+def to_index_word(raw: str) -> str | None:
+    """Return the form in which a raw word is indexed, or None for a stop word."""
+    return None if raw in STOP_WORDS else _stemmed(raw[:MAX_WORD_CHARACTERS])
 
 
 def query_words(text: str) -> list[str]:
-    """The words a question asks for, each once."""
+    """Return the words that a question asks for, each once, in their order."""
     return list(dict.fromkeys(words(text)))
 
 
 def compounds(text: str) -> list[str]:
-    """The names of programs in a text, as they stand in the index."""
-    return [whole.lower()[:WORD_LIMIT] for whole in _compounds(text)]
+    """Return the names that programs use, such as `main.py` or `camelCase`, whole and in lower case."""
+    return [whole.lower()[:MAX_WORD_CHARACTERS] for whole in _compounds(text)]
 
 
 def _compounds(text: str) -> Iterator[str]:
@@ -86,17 +87,17 @@ def _compounds(text: str) -> Iterator[str]:
 
 
 def raw_words(text: str) -> list[str]:
-    """All words of a text in their order, normalised, each at its full length."""
+    """Return all words of a text in their order, stop words too. They are normalised, but not stemmed or cut."""
     text = _HUMP.sub(r" \g<0>", _APOSTROPHE.sub("", text))
-    if text.isascii():  # most text: the same words, found faster
+    if text.isascii():  # most text; this finds the same words faster
         return _ASCII_RUN.findall(text.lower())
     text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
-    text = _MARK.sub("", unicodedata.normalize("NFC", text)).translate(_LETTERS)
+    text = _MARK.sub("", unicodedata.normalize("NFC", text)).translate(_ONE_FORM)
     return list(_runs(text.casefold()))
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether a text is in a script that puts no spaces between words."""
+    """Return whether a text has characters of a script that puts no spaces between words."""
     return bool(_UNSPACED_RUN.search(text))
 
 
@@ -111,7 +112,7 @@ def _runs(text: str) -> Iterator[str]:
             yield from (run[i : i + 2] for i in range(len(run) - 1))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=CACHE_ENTRIES)
 def _stemmed(word: str) -> str:
     if word.isascii():
         return stem(word)
@@ -119,19 +120,19 @@ def _stemmed(word: str) -> str:
 
 
 def forget() -> None:
-    """Drop the words that are held so that they need not be stemmed again: some may be of what was erased."""
+    """Drop the cached words. Some may come from messages that were erased."""
     _stemmed.cache_clear()
 
 
 def _arabic_stem(word: str) -> str:
-    """Without the conjunction, the article and the commonest endings, where a root remains."""
-    if word.startswith("و") and len(word) > _SHORTEST_ROOT + 1 and not word.startswith("وال"):
+    """Return an Arabic word without its conjunction, article and commonest endings, as far as a root remains."""
+    if word.startswith("و") and len(word) > _MIN_ROOT_CHARACTERS + 1 and not word.startswith("وال"):
         word = word[1:]
     for article in _ARTICLES:
-        if word.startswith(article) and len(word) >= len(article) + _SHORTEST_ROOT - 1:
+        if word.startswith(article) and len(word) >= len(article) + _MIN_ROOT_CHARACTERS - 1:
             word = word[len(article) :]
             break
     for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) >= len(ending) + _SHORTEST_ROOT:
+        if word.endswith(ending) and len(word) >= len(ending) + _MIN_ROOT_CHARACTERS:
             word = word[: -len(ending)]
     return word

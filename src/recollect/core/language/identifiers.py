@@ -1,8 +1,8 @@
 """Finds the names that programs and machines use in a text: `parseLine`, `MAX_DELAY`, `main.py`, `--force`, `E0308`.
 
-They are found by shape, whole and case-folded, without the signs around them, so that `foo()` and `@foo` meet. Their
-parts are the business of the word index. What looks like a name but is ordinary language ("e.g.", "and/or", "10:30",
-"iPhone") is left out: such a match would say nothing.
+Names are found by their shape. They are returned whole and case-folded, without the signs around them, so that `foo()`
+and `@foo` are equal. The word index holds their parts. Ordinary language of a similar shape ("e.g.", "and/or", "10:30",
+"iPhone") is left out: a match of it would mean nothing.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-LONGEST: Final = 200  # characters of one name; what is longer is data
+MAX_NAME_CHARACTERS: Final = 200  # longer runs are data
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def identifiers(text: str) -> frozenset[str]:
-    """The names in a text, case-folded."""
+def find_identifiers(text: str) -> frozenset[str]:
+    """Return the names in a text, case-folded."""
     return frozenset(name.casefold() for name, _ in _names(text) if name)
 
 
 def is_code_question(text: str) -> bool:
-    """Whether a question is about code: it has a name that only code has, or speaks as programmers do."""
+    """Return whether a question is about code: it has a name that only code has, or words of programmers."""
     if _FENCE.search(text) or _SYNTAX.search(text) or _PHRASE.search(text):
         return True
     words = set(_WORD.findall(text.lower()))
     likely, possible = len(words & _LIKELY), len(words & _POSSIBLE)
     if words & _CERTAIN or likely > 1 or (likely and possible):
         return True
-    spoken_of = bool(likely or possible)
-    return any(sure or spoken_of for _, sure in _names(text))
+    has_code_word = bool(likely or possible)
+    return any(is_code or has_code_word for _, is_code in _names(text))
 
 
-# Names in their surroundings: each pattern sees the whole text.
+# Names that are recognised by the signs around them: each pattern reads the whole text.
 
 _TICKS: Final = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
 _CALL: Final = re.compile(r"(?<![\w.])((?:[A-Za-z_]\w{0,80}(?:\.|::)){0,8}[A-Za-z_]\w{1,80})\((?!e?s\))([^()\n]{0,80})")
@@ -52,11 +52,11 @@ _NUMBERED: Final = re.compile(
     r"\b(?:HTTP|SQLSTATE|status|errno|error|exit code|error code|status code)[ :=#]{1,2}([0-9]{2,6})\b(?![.,:%][0-9])",
     re.IGNORECASE,
 )
-_CONTROL: Final = _words("if for while switch return catch and or not in elif is with when case await")
+_CONTROL: Final = _word_set("if for while switch return catch and or not in elif is with when case await")
 
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:
-    """Every name, and whether its shape is one of code alone; a ticket or a version may belong to anything."""
+    """Yield every name, and whether only code has its shape. Tickets and versions also occur elsewhere."""
     for match in _TICKS.finditer(text):
         yield from _in_ticks(match[1])
     for match in _CALL.finditer(text):
@@ -65,7 +65,7 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     for match in _DEFINED.finditer(text):
         yield match[1] or match[2] or match[3], True
     yield from ((flag, True) for flag in _FLAG.findall(text))
-    yield from ((one or two, True) for one, two in _VARIABLE.findall(text))
+    yield from ((shell or windows, True) for shell, windows in _VARIABLE.findall(text))
     yield from ((name, False) for name in _DECORATOR.findall(text))
     yield from ((issue, False) for issue in _ISSUE.findall(text))
     yield from ((number, False) for number in _NUMBERED.findall(text))
@@ -74,7 +74,10 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _in_ticks(code: str) -> Iterator[tuple[str, bool]]:
-    """One word in ticks is a name, whatever its shape. Of several, those that have a shape: also kebab-case."""
+    """Yield the names between backticks. One word alone is a name, whatever its shape.
+
+    Of several words only those in kebab-case are yielded here. `_in_chunk` finds the other shapes.
+    """
     parts = code.split()
     for part in parts:
         name = _ARGUMENTS.sub("", part).strip("$@;,:()[]{}<>\"'=")
@@ -82,16 +85,19 @@ def _in_ticks(code: str) -> Iterator[tuple[str, bool]]:
             yield name, True
 
 
-def _is_call(name: str, arguments: str, behind: str) -> bool:
-    """Tells `run(x, 1)` from "Tom(my brother)": a plain word needs arguments that look like code."""
+def _is_call(name: str, arguments: str, following: str) -> bool:
+    """Return whether this is a call such as `run(x, 1)`, and not "Tom(my brother)".
+
+    A plain word needs arguments that look like code. `following` is the character after the arguments.
+    """
     if not name.isalpha() or not (name.islower() or name.istitle()):
         return True
-    if behind not in (")", "(", "\n", "") or (behind != ")" and arguments.strip()):
-        return behind == "("
+    if following not in (")", "(", "\n", "") or (following != ")" and arguments.strip()):
+        return following == "("
     return " " not in arguments or any(sign in arguments for sign in ",=\"'")
 
 
-# Names by their own shape: each chunk of text is looked at alone.
+# Names that are recognised by their own shape: each chunk of text is read alone.
 
 _CHUNK: Final = re.compile(r"[^\s`\"'<>()\[\]{},;|=!?*“”‘’«»…]{2,}")
 _ARGUMENTS: Final = re.compile(r"\(.*")
@@ -130,48 +136,48 @@ _HEX: Final = re.compile(
     r"|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
 )
 # Written like names of programs, but names of things and people, or several words.
-_BRANDS: Final = _words(
+_BRANDS: Final = _word_set(
     """airbnb airpod airpods bluray bmw chatgpt dvds ebay ebook ebooks facetime fedex github gitlab ibook icloud
     imac imessage ios ipad ipados iphone ipod itunes javascript kickstarter latex linkedin macbook macos
     mastercard mcat mysql nan nosql openai paypal phd playstation postgresql powerpoint soundcloud sqlite tiktok
     tvs tvos typescript visionos wechat whatsapp wifi wikihow wordpress youtube"""
 )
-_STARTS: Final = _words(  # begin a sentence: "done.Then" lacks a space
+_SENTENCE_STARTS: Final = _word_set(  # begin a sentence: "done.Then" lacks a space
     """a all also and any anyway are as at be because but by can could did do does for from had has have he hello
     her here hey hi his how i if in is it its just let like maybe my next no not now of ok okay on or our please
     she should since so some sorry still thank thanks that the their then there they this to today unfortunately
     was we well were what when where which who why will with would yes yesterday you your"""
 )
-_SUFFIXES: Final = _words(
+_SUFFIXES: Final = _word_set(
     """avi bash bat bin bmp c cc cfg cjs cmake cnf conf cpp cs css csv cxx dart db dll dockerfile doc docx env erb
     ex exe exs fish gif go gql gradle graphql gz h hcl hpp hs htm html ico ini ipynb jar java jpeg jpg js json
     jsonl jsx key kt kts less lock log lua m map md mjs mod mov mp3 mp4 nix org parquet patch pdf pem php pl plist
     png pptx properties proto ps1 psql py pyc pyi r rb rs rst sass scala scss service sh sql sqlite sum svelte svg
     swift tar tf tfvars tgz toml ts tsv tsx txt vue war wasm wav webp xls xlsx xml yaml yml zig zip zsh"""
 )
-_FOLDERS: Final = _words(
+_FOLDERS: Final = _word_set(
     """api app apps assets bin build client cmd components config crates deploy dist docs etc home include
     internal lib libs migrations node_modules opt packages pages pkg public scripts server services spec src
     static templates test tests tmp tools usr var vendor web"""
 )
-_TITLES: Final = _words("mr mrs ms dr st prof sen gen vs etc")
-_ABBREVIATIONS: Final = _words("b.sc m.sc ph.d b.a m.a vs. etc. no. approx. cf. et.al")
+_TITLES: Final = _word_set("mr mrs ms dr st prof sen gen vs etc")
+_ABBREVIATIONS: Final = _word_set("b.sc m.sc ph.d b.a m.a vs. etc. no. approx. cf. et.al")
 
 
 def _in_chunk(chunk: str) -> Iterator[tuple[str, bool]]:
     if _PLAIN.fullmatch(chunk) and not _ERROR.fullmatch(chunk):
         return
-    chunk = chunk[:LONGEST]
+    chunk = chunk[:MAX_NAME_CHARACTERS]
     if url := _URL.match(chunk):
         yield from _in_url(url[1], url[2].rstrip(".:"))
         return
     chunk = _POSITION.sub("", chunk.rstrip(".:-/&")).lstrip("@#$&:-+")
     if chunk.startswith(".") and not _is_path(chunk) and not _DOTFILE.fullmatch(chunk):
-        chunk = chunk.lstrip(".")  # behind a bracket: `rows().toList`
+        chunk = chunk.lstrip(".")  # after a bracket: `rows().toList`
     for part in chunk.split("/") if "/" in chunk and not _is_path(chunk) else [chunk]:
-        if _is_sure(part):
+        if _is_code_name(part):
             yield part, True
-        elif _is_likely(part):
+        elif _is_machine_name(part):
             yield part, False
 
 
@@ -180,11 +186,13 @@ def _in_url(host: str, path: str) -> Iterator[tuple[str, bool]]:
     pieces = [piece for piece in path.split("/") if piece]
     if len(pieces) > 1:
         yield "/".join(pieces), False
-    yield from ((piece, False) for piece in pieces if _is_sure(piece) or _is_likely(piece) or _KEBAB.fullmatch(piece))
+    for piece in pieces:
+        if _is_code_name(piece) or _is_machine_name(piece) or _KEBAB.fullmatch(piece):
+            yield piece, False
 
 
-def _is_sure(word: str) -> bool:
-    """Whether only code and machines write so."""
+def _is_code_name(word: str) -> bool:
+    """Return whether a word has a shape that only code has."""
     if word.lower() in _BRANDS or word.lower().removesuffix("s") in _BRANDS:
         return False
     return bool(
@@ -197,21 +205,22 @@ def _is_sure(word: str) -> bool:
     )
 
 
-def _is_likely(word: str) -> bool:
+def _is_machine_name(word: str) -> bool:
+    """Return whether a word looks like a ticket, an error code, a version or a hash."""
     if word.upper() == "COVID-19" or _DATE.fullmatch(word):
         return False
     return any(shape.fullmatch(word) for shape in (_TICKET, _CODE, _VERSION, _HEX))
 
 
 def _is_camel(word: str) -> bool:
-    """Two humps; but neither McKay nor PDFs nor a word that someone shouted by half."""
+    """Return whether a word is camelCase. McKay and PDFs are not."""
     if not _CAMEL.fullmatch(word) or word.startswith(("Mc", "Mac")):
         return False
     return not word.rstrip("s").isupper()
 
 
 def _is_dotted(word: str) -> bool:
-    """Dotted names and file names; neither abbreviations nor two sentences without a space."""
+    """Return whether a word is a dotted name or a file name. Abbreviations and "done.Then" are not."""
     lower = word.lower()
     if lower in _ABBREVIATIONS:
         return False
@@ -222,11 +231,14 @@ def _is_dotted(word: str) -> bool:
     if not _DOTTED.fullmatch(word):
         return False
     parts = lower.split(".")
-    return max(map(len, parts)) > 1 and parts[-1] not in _STARTS and parts[0] not in _TITLES
+    return max(map(len, parts)) > 1 and parts[-1] not in _SENTENCE_STARTS and parts[0] not in _TITLES
 
 
 def _is_path(word: str) -> bool:
-    """Paths, but neither "and/or" nor 24/7: it starts like one, or its last part is a file, or its first a folder."""
+    """Return whether a word is a path. "and/or" and 24/7 are not.
+
+    A path starts like one, begins with a known folder, ends with a file, or has a program's name among its parts.
+    """
     if ("/" not in word and "\\" not in word) or not _PATH.fullmatch(word):
         return False
     if _ROOTED.fullmatch(word):
@@ -239,7 +251,7 @@ def _is_name(word: str) -> bool:
     return bool(_SNAKE.fullmatch(word)) or _is_camel(word)
 
 
-# Words of programmers. One certain word is enough; a likely one needs company: "my class at school" has none.
+# Words of programmers. One certain word is enough. A likely one needs another: "my class at school" has none.
 
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _WORD: Final = re.compile(r"[a-z][a-z0-9+#]*")
@@ -255,7 +267,7 @@ _PHRASE: Final = re.compile(
     r"|(?:for|while|event) loop|return (?:type|value)s?|command line|data ?structures?|design patterns?)\b",
     re.IGNORECASE,
 )
-_CERTAIN: Final = _words(
+_CERTAIN: Final = _word_set(
     """api apis async backend bash bitmask boolean callback cli codebase compiler config cron css deserialize
     django docker dockerfile eslint fastapi frontend git github gitlab goroutine goroutines graphql html http
     https javascript json kubectl kubernetes linter localhost lockfile makefile middleware mutex mypy mysql nginx
@@ -264,13 +276,13 @@ _CERTAIN: Final = _words(
     struct stylesheet subclass subquery subprocess tokio traceback tsconfig typescript typeerror unittest url urls
     webhook webhooks webpack yaml c++ c#"""
 )
-_LIKELY: Final = _words(
+_LIKELY: Final = _word_set(
     """algorithm array arrays bug bugs commit compile compiled compiles const database debug debugger dependency
     deploy deployed deployment endpoint endpoints enum exception exceptions function functions java loop migration
     module modules parameter parameters parse parser python query rebase recursion runtime schema script scripts
     serialize timeout variable variables workflow"""
 )
-_POSSIBLE: Final = _words(
+_POSSIBLE: Final = _word_set(
     """argument arguments branch build builds cache called class classes client code column columns crash crashed
     crashes define defined delete error errors fail failed failing fails file files fix fixed flag go import
     imports index input install interface key library line list log logs merge method methods null object objects

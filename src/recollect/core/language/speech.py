@@ -1,4 +1,7 @@
-"""Who speaks, whether a sentence denies, and which words of a message are its author's own. For all who tell of it."""
+"""Reads who speaks in a message, which of its words are the author's own, and whether a sentence is negated.
+
+The summariser, the ledger rules and the prompt share these readings.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from recollect.core.models import ROLES, Message
+from recollect.core.message import ROLES, Message
 
-NAME_LIMIT: Final = 60
-_SIGNS: Final = re.compile(r"[:<>\[\]{}|\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
-_DENIES: Final = re.compile(
+MAX_NAME_CHARACTERS: Final = 60
+_MAX_REQUEST_CHARACTERS: Final = 2000  # from the start of a message; a request comes early
+_MAX_DIALOGUE_CHARACTERS: Final = 5000  # enough to recognise a pasted conversation
+_FORMAT_CHARACTERS: Final = re.compile(r"[:<>\[\]{}|\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+_NEGATION: Final = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|nowhere|neither|nor|cannot|without|stop|stopped|avoid\w*|refus\w*"
     r"|reject\w*|declin\w*|unlike|instead of|quit|lacks?|false)\b|n['’]t\b|\bdont\b"
     r"|(?<!\w)(?:لا|لم|لن|ليس|ليست|لست|بدون|غير|ولا|كلا|دون)(?!\w)|[不没別别无]",
     re.IGNORECASE,
 )
-# Who asks for a text, or brings one along, does not speak of himself in it.
+# A request for a text, or an introduction to pasted text. What follows is not about its author.
 _BORROWED: Final = re.compile(
     r"\b(?:write|tell|make up|compose|draft|generate|create)(?: me)? (?:an? |the |some )?(?:[\w-]+ ){0,2}(?:story|poem"
     r"|scene|dialogue|song|lyrics|screenplay|monologue|letter|speech|joke|e-?mail|essay|bio|character|post|article|review)\b"
@@ -31,35 +36,41 @@ _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _SPEECH_LINE: Final = re.compile(
     r"^[ \t]*(?:\[[^\]\n]{1,30}\] )?([A-Z\u00c0-\u00de][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20})?): .*$", re.MULTILINE
 )
-_WITHIN: Final = re.compile(r"[:\n\"“«]")
+_BORROWED_START: Final = re.compile(r"[:\n\"“«]")
 
 
-def speaker(message: Message) -> str:
-    """The name of the speaker on one line, without signs of ours; or the role, also for who calls himself by a role."""
+def speaker_name(message: Message) -> str:
+    """Return the speaker's name on one line, without the characters that format a prompt.
+
+    A message without a name, or with a name that is a role, gives its role: a name must not pass for another role.
+    """
     if not message.name:
         return message.role
-    name = " ".join(_SIGNS.sub(" ", message.name).split())[:NAME_LIMIT].strip(" -…")
+    name = " ".join(_FORMAT_CHARACTERS.sub(" ", message.name).split())[:MAX_NAME_CHARACTERS].strip(" -…")
     bare = name.lower().removeprefix("the ").strip()
     return name if bare and bare not in ROLES else message.role
 
 
-def denies(text: str) -> bool:
-    return _DENIES.search(text) is not None
+def is_negated(text: str) -> bool:
+    """Return whether a sentence has a word of negation."""
+    return _NEGATION.search(text) is not None
 
 
-def own_words(text: str) -> str:
-    """What the author of a message says himself: no quoted lines, no pasted talk; of a text that he only brings along,
-    just the request."""
+def extract_own_words(text: str) -> str:
+    """Return the author's own words: without quoted lines and pasted conversations.
+
+    Of a message that asks for a text or introduces a pasted one, only the words up to that text are returned.
+    """
     text = _QUOTED_LINE.sub("", text)
-    if _is_dialogue(_SPEECH_LINE.findall(text[:5000])):
+    if _is_dialogue(_SPEECH_LINE.findall(text[:_MAX_DIALOGUE_CHARACTERS])):
         text = _SPEECH_LINE.sub("", text)
-    found = _BORROWED.search(text[:2000])
-    if found is None:
+    request = _BORROWED.search(text[:_MAX_REQUEST_CHARACTERS])
+    if request is None:
         return text
-    border = _WITHIN.search(text, max(found.start(), found.end() - 1))
+    border = _BORROWED_START.search(text, max(request.start(), request.end() - 1))
     return text[: border.start()] if border else text
 
 
 def _is_dialogue(speakers: Sequence[str]) -> bool:
-    """Names before lines are those of a talk if one comes again or is "Me"; else they may be a list of facts."""
+    """Return whether names before lines are speakers: one repeats, or is "Me" or "You". Else they may label facts."""
     return len(speakers) > 1 and (len(set(speakers)) < len(speakers) or bool({"Me", "You"} & set(speakers)))

@@ -1,7 +1,7 @@
-"""English word endings, after Martin Porter's algorithm of 1980, as its author later corrected it.
+"""Removes English word endings by Martin Porter's algorithm of 1980, with its author's later corrections.
 
-It is written here, not taken from a library, because index and query must agree for as long as a database lives:
-another release of a library may cut other endings, and the browser needs the very same words.
+It is written here and not taken from a library. Index and query must agree for as long as a database lives, and another
+release of a library may cut other endings. The browser needs the very same words, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SHORTEST: Final = 3
+_MIN_CHARACTERS: Final = 3
 
 _STEP_2: Final = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("bli", "ble"),
@@ -26,37 +26,37 @@ _STEP_4: Final = re.compile(
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case ASCII word; words with digits stay as they are."""
-    if len(word) < _SHORTEST or not word.isalpha():
+    """Return the stem of a lower-case ASCII word. Words with digits stay as they are."""
+    if len(word) < _MIN_CHARACTERS or not word.isalpha():
         return word
-    word = _plural(word)
-    word = _past(word)
+    word = _strip_plural(word)
+    word = _strip_past(word)
     if word.endswith("y") and _has_vowel(word[:-1]):
         word = word[:-1] + "i"
-    word = _replace(word, _STEP_2)
-    word = _replace(word, _STEP_3)
-    word = _drop(word)
-    return _tidy(word)
+    word = _replace_ending(word, _STEP_2)
+    word = _replace_ending(word, _STEP_3)
+    word = _drop_ending(word)
+    return _drop_final_letter(word)
 
 
-def _plural(word: str) -> str:
+def _strip_plural(word: str) -> str:
     if word.endswith(("sses", "ies")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def _past(word: str) -> str:
+def _strip_past(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for ending in ("ed", "ing"):
         base = word[: -len(ending)]
         if word.endswith(ending) and _has_vowel(base):
-            return _mend(base)
+            return _restore_base(base)
     return word
 
 
-def _mend(base: str) -> str:
-    """hopp → hop, hop → hope, siz → size."""
+def _restore_base(base: str) -> str:
+    """Return the base of a verb after "ed" or "ing" was cut: hopp → hop, hop → hope, siz → size."""
     if base.endswith(("at", "bl", "iz")):
         return base + "e"
     if len(base) > 1 and base[-1] == base[-2] and base[-1] not in "aeioulsz" and _shape(base)[-1] == "c":
@@ -64,7 +64,7 @@ def _mend(base: str) -> str:
     return base + "e" if _measure(base) == 1 and _ends_cvc(base) else base
 
 
-def _replace(word: str, table: tuple[tuple[str, str], ...]) -> str:
+def _replace_ending(word: str, table: tuple[tuple[str, str], ...]) -> str:
     for ending, new in table:
         if word.endswith(ending):
             base = word[: -len(ending)]
@@ -72,12 +72,12 @@ def _replace(word: str, table: tuple[tuple[str, str], ...]) -> str:
     return word
 
 
-def _drop(word: str) -> str:
-    found = _STEP_4.match(word)
-    return found[1] if found and _measure(found[1]) > 1 else word
+def _drop_ending(word: str) -> str:
+    match = _STEP_4.match(word)
+    return match[1] if match and _measure(match[1]) > 1 else word
 
 
-def _tidy(word: str) -> str:
+def _drop_final_letter(word: str) -> str:
     if word.endswith("e"):
         base = word[:-1]
         measure = _measure(base)
@@ -87,7 +87,7 @@ def _tidy(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """The word as vowels (v) and consonants (c)."""
+    """Return a word as a pattern of vowels (v) and consonants (c)."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
@@ -96,7 +96,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How many times a consonant follows a vowel."""
+    """Count how often a consonant follows a vowel. Porter calls this the measure."""
     return _shape(word).count("vc")
 
 

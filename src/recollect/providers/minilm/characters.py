@@ -1,8 +1,8 @@
-"""The kinds of characters that the word pieces of all-MiniLM-L6-v2 depend on, as ranges of hexadecimal code points.
+"""The character sets that the word pieces of all-MiniLM-L6-v2 depend on, as ranges of hexadecimal code points.
 
-These are the categories of Unicode 8, as the model's own tokenizer has them. They are written down here rather
-than asked of Python, whose tables change from version to version: the same text must have the same ids, and so
-the same vector, on every Python. A character that Unicode added later counts as a letter.
+These are the categories of Unicode 8, as the model's own tokenizer has them. They are written down here because
+Python's own tables change from version to version: the same text must have the same ids, and so the same vector, on
+every Python. A character that Unicode added later counts as a letter.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from bisect import bisect_right
 from typing import Final
 
 
-class Kind:
-    """A set of characters."""
+class CharacterSet:
+    """A set of characters, by their code points."""
 
     def __init__(self, ranges: str) -> None:
         pairs = [part.partition("-") for part in ranges.split()]
@@ -20,34 +20,34 @@ class Kind:
         self._last = [int(high or low, 16) for low, _, high in pairs]
 
     def __contains__(self, code: int) -> bool:
-        place = bisect_right(self._first, code) - 1
-        return place >= 0 and code <= self._last[place]
+        index = bisect_right(self._first, code) - 1
+        return index >= 0 and code <= self._last[index]
 
 
-# Separate words.
-BLANK: Final = Kind(
+# Characters that separate words.
+BLANK: Final = CharacterSet(
     """
     9-a d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000
     """
 )
 
-# Dropped: control, format and private-use characters, and the replacement character.
-INVISIBLE: Final = Kind(
+# Characters that are dropped: control, format and private-use characters, and the replacement character.
+INVISIBLE: Final = CharacterSet(
     """
     0-8 b-c e-1f 7f-9f ad 600-605 61c 6dd 70f 180e 200b-200f 202a-202e 2060-2064 2066-206f e000-f8ff feff fff9-fffb
     fffd 110bd 1bca0-1bca3 1d173-1d17a e0001 e0020-e007f f0000-ffffd 100000-10fffd
     """
 )
 
-# A word each.
-IDEOGRAPH: Final = Kind(
+# Characters that are one word each.
+IDEOGRAPH: Final = CharacterSet(
     """
     3400-4dbf 4e00-9fff f900-faff 20000-2a6df 2a700-2b81f 2b920-2ceaf 2f800-2fa1f
     """
 )
 
-# A word each: all that Unicode calls so, and the ASCII symbols.
-PUNCTUATION: Final = Kind(
+# Characters that are one word each: Unicode's punctuation, and the ASCII symbols.
+PUNCTUATION: Final = CharacterSet(
     """
     21-2f 3a-40 5b-60 7b-7e a1 a7 ab b6-b7 bb bf 37e 387 55a-55f 589-58a 5be 5c0 5c3 5c6 5f3-5f4 609-60a 60c-60d 61b
     61e-61f 66a-66d 6d4 700-70d 7f7-7f9 830-83e 85e 964-965 970 af0 df4 e4f e5a-e5b f04-f12 f14 f3a-f3d f85 fd0-fd4
@@ -64,8 +64,8 @@ PUNCTUATION: Final = Kind(
     """
 )
 
-# Dropped after decomposition: marks that take no room of their own.
-ACCENT: Final = Kind(
+# Characters that are dropped after decomposition: marks that take no room of their own.
+ACCENT: Final = CharacterSet(
     """
     300-33f 342 345-36f 483-487 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-65f 670 6d6-6dc 6df-6e4 6e7-6e8 6ea-6ed
     711 730-74a 7a6-7b0 7eb-7f3 816-819 81b-823 825-827 829-82d 859-85b 8e3-902 93a 93c 941-948 94d 951-957 962-963

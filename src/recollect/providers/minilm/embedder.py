@@ -1,8 +1,8 @@
 """Embeds text with all-MiniLM-L6-v2 through onnxruntime, offline and on the CPU.
 
-Owns: loading the model once per process, cutting long texts into windows, and batching. The weights lie beside
-this file as 8-bit numbers and become floats when they are loaded, so the vectors are the same on every CPU.
-Nothing is loaded before the first text, and nothing is ever downloaded. How the file was made: `NOTICE`.
+Owns loading the model once per process, cutting long texts into windows, and batching. The weights lie beside this
+file as 8-bit numbers and become floats when they are loaded, so the vectors are the same on every CPU. Nothing is
+loaded before the first text, and nothing is ever downloaded. `NOTICE` says how the file was made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from recollect.core.errors import ProviderUnavailable
 from recollect.providers.minilm.wordpiece import WordPiece
-from recollect.runtime.machine import cores
+from recollect.runtime.machine import count_usable_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,39 +33,40 @@ FOLDER: Final = Path(__file__).parent
 MODEL_SHA256: Final = "1345e2a98d6e97a371fa75eb535de357d030e6d7c812ca68dee306aa62d45d58"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 
-WINDOW: Final = 254  # word pieces; with the marks at both ends these are the 256 the model was trained for
-MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; of a longer one, as many windows spread over it
-NICE: Final = 5  # of threads that embed in the background
-_BATCH_PIECES: Final = 512  # padding included; measured: larger batches leave the caches, smaller ones cost more calls
-_CALL: Final = 11  # pieces that take as long as a call itself, which reads all weights; measured
+WINDOW_PIECES: Final = 254  # with a mark at both ends these are the 256 that the model was trained for
+MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; a longer text is sampled evenly
+BACKGROUND_NICENESS: Final = 5
+# Padding included. Measured: larger batches leave the CPU caches, smaller ones cost more calls.
+_MAX_BATCH_PIECES: Final = 512
+_CALL_COST_PIECES: Final = 11  # measured: a call reads all weights, which takes as long as so many pieces
 
 
 class MiniLM:
     """The built-in embedder: 384 dimensions, every vector of length 1. Safe to use from many threads.
 
-    `threads` is how many batches of one call run side by side; by default one for each core this process may use.
+    `threads` is the number of batches that run side by side; by default one for each core this process may use.
     """
 
     name = "all-MiniLM-L6-v2/int8"
     dimensions = 384
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self._threads = threads or cores()
+        self._threads = threads or count_usable_cores()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector for each text, in the order given. Other tasks run meanwhile."""
+        """Return one vector for each text, in the order of the texts. The event loop is not blocked."""
         vectors = await asyncio.to_thread(self.encode, texts)
-        listed: list[list[float]] = vectors.tolist()
-        return listed
+        rows: list[list[float]] = vectors.tolist()
+        return rows
 
     def encode(
-        self, texts: Sequence[str], check: Callable[[], None] | None = None, *, alone: bool = False
+        self, texts: Sequence[str], check: Callable[[], None] | None = None, *, single_thread: bool = False
     ) -> NDArray[np.float32]:
-        """One row for each text, in the order given. `alone` keeps to this thread.
+        """Return one row for each text, in the order of the texts. `single_thread` stays on the calling thread.
 
         The vector of a text longer than one window is the mean of its windows' vectors, weighted by their length.
-        Work in the background brings a `check`: it gives way to others, and `check`, called before every batch some
-        tens of milliseconds apart, may raise to end it.
+        Background work passes a `check`: it then runs at low priority, one call at a time. `check` is called before
+        every batch, some tens of milliseconds apart, and may raise to end the call.
         """
         model = _load()
         windows: list[list[int]] = []
@@ -77,53 +78,63 @@ class MiniLM:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         batches = cut_batches([len(window) for window in windows])
         batched = [[windows[index] for index in batch] for batch in batches]
-        for batch, rows in zip(batches, self._run(model, batched, check, alone), strict=True):
+        for batch, rows in zip(batches, self._run(model, batched, check, single_thread), strict=True):
             for index, row in zip(batch, rows, strict=True):
                 vectors[owners[index]] += row * max(1, len(windows[index]))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 
     def _run(
-        self, model: _Loaded, batches: Sequence[Sequence[list[int]]], check: Callable[[], None] | None, alone: bool
+        self,
+        model: _LoadedModel,
+        batches: Sequence[Sequence[list[int]]],
+        check: Callable[[], None] | None,
+        single_thread: bool,
     ) -> list[NDArray[np.float32]]:
-        """The vectors of each batch. One batch keeps one core busy, so several cores take several batches."""
+        """Return the vectors of each batch. A batch runs on one core, so several cores take several batches."""
 
         def run(batch: Sequence[list[int]]) -> NDArray[np.float32]:
             if check is not None:
                 check()
             return model.run(batch)
 
-        threads = min(1 if alone else self._threads, len(batches))
+        threads = min(1 if single_thread else self._threads, len(batches))
         if check is None and threads < 2:
             return [run(batch) for batch in batches]
-        begin = None if check is None else _give_way
-        turn = nullcontext() if check is None else _one_at_a_time
-        with turn, ThreadPoolExecutor(max(threads, 1), "recollect-embed", begin) as pool:
+        initializer = None if check is None else _lower_priority
+        turn = nullcontext() if check is None else _background_lock
+        with turn, ThreadPoolExecutor(max(threads, 1), "recollect-embed", initializer) as pool:
             return list(pool.map(run, batches))
 
 
 def cut_windows(pieces: list[int]) -> list[list[int]]:
-    """A text's pieces in windows of nearly equal length; at most `MAX_WINDOWS`, then spread evenly over the text."""
-    if len(pieces) <= WINDOW:
+    """Cut the word pieces of a text into windows of nearly equal length.
+
+    A text that needs more than `MAX_WINDOWS` is not covered whole: so many windows are spread evenly over it.
+    """
+    if len(pieces) <= WINDOW_PIECES:
         return [pieces]
-    count = -(-len(pieces) // WINDOW)
+    count = -(-len(pieces) // WINDOW_PIECES)
     if count <= MAX_WINDOWS:
         cuts = [index * len(pieces) // count for index in range(count + 1)]
         return [pieces[start:end] for start, end in pairwise(cuts)]
-    last = len(pieces) - WINDOW
+    last = len(pieces) - WINDOW_PIECES
     starts = [index * last // (MAX_WINDOWS - 1) for index in range(MAX_WINDOWS)]
-    return [pieces[start : start + WINDOW] for start in starts]
+    return [pieces[start : start + WINDOW_PIECES] for start in starts]
 
 
 def cut_batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Indices of windows, longest first, batched with others of about their length, so that padding and calls together
-    cost least."""
+    """Group windows into batches, given their lengths. Return lists of indices, the longest windows first.
+
+    Windows of similar length share a batch. Dynamic programming finds the borders that cost least, in padding and
+    calls together.
+    """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    costs, begins = [0], [0]  # of the first so many windows: the least cost, and where the last batch begins
+    costs, begins = [0], [0]  # for the first n windows: the least cost, and the start of the last batch
     for stop in range(1, len(order) + 1):
         best, begin, start = math.inf, 0, stop - 1
-        while start >= 0 and (pieces := (stop - start) * (lengths[order[start]] + 2)) <= _BATCH_PIECES:
-            if (cost := costs[start] + pieces + _CALL) < best:
+        while start >= 0 and (pieces := (stop - start) * (lengths[order[start]] + 2)) <= _MAX_BATCH_PIECES:
+            if (cost := costs[start] + pieces + _CALL_COST_PIECES) < best:
                 best, begin = cost, start
             start -= 1
         costs.append(int(best))
@@ -136,12 +147,12 @@ def cut_batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 class _Session(Protocol):
-    """What is used of onnxruntime's session."""
+    """The part of onnxruntime's session that is used here."""
 
     def run(self, outputs: list[str], inputs: dict[str, Any]) -> list[Any]: ...
 
 
-class _Loaded:
+class _LoadedModel:
     """The model and its vocabulary in memory."""
 
     def __init__(self, session: _Session, wordpiece: WordPiece) -> None:
@@ -149,7 +160,7 @@ class _Loaded:
         self.wordpiece = wordpiece
 
     def run(self, windows: Sequence[list[int]]) -> NDArray[np.float32]:
-        """The vectors of one batch of windows."""
+        """Return the vectors of one batch of windows."""
         longest = max(map(len, windows)) + 2
         ids = np.zeros((len(windows), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -162,25 +173,31 @@ class _Loaded:
 
 # Loading, once per process: all embedders share one session.
 
-_one_at_a_time: Final = threading.Lock()  # more threads than cores would only push each other out of the caches
-_loaded: _Loaded | None = None
+_background_lock: Final = threading.Lock()  # two background calls would push each other out of the CPU caches
+_loaded: _LoadedModel | None = None
 _loading = threading.Lock()
 
 
-def _load() -> _Loaded:
+def forget() -> None:
+    """Drop the words that the loaded model keeps. Some may come from messages that were erased."""
+    if _loaded is not None:
+        _loaded.wordpiece.forget()
+
+
+def _load() -> _LoadedModel:
     global _loaded
     with _loading:
         if _loaded is None:
-            vocabulary = _checked("vocab.txt", VOCABULARY_SHA256).read_text("utf-8").split("\n")[:-1]
-            _loaded = _Loaded(_open_session(_checked("model.onnx", MODEL_SHA256)), WordPiece(vocabulary))
+            vocabulary = _verify_file("vocab.txt", VOCABULARY_SHA256).read_text("utf-8").split("\n")[:-1]
+            _loaded = _LoadedModel(_open_session(_verify_file("model.onnx", MODEL_SHA256)), WordPiece(vocabulary))
         return _loaded
 
 
 def _open_session(model: Path) -> _Session:
-    """A session that uses one core for each call.
+    """Open a session that uses one core for each call.
 
-    Batches run side by side instead: measured, that is faster than sharing one batch among cores, does not
-    collapse when other work needs them (onnxruntime's threads wait by spinning), and survives a fork.
+    Batches run side by side instead. Measured, that is faster than sharing one batch among cores. It also does not
+    collapse when other work needs the cores (onnxruntime's threads wait by spinning), and survives a fork.
     """
     import onnxruntime  # type: ignore[import-untyped]
 
@@ -195,27 +212,27 @@ def _open_session(model: Path) -> _Session:
     return session
 
 
-def _checked(name: str, sha256: str) -> Path:
-    """The path of a file of this package, once its content is known to be the one that was shipped."""
+def _verify_file(name: str, sha256: str) -> Path:
+    """Return the path of a file of this package. Raise if its content is not the one that was shipped."""
     path = FOLDER / name
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise _damaged(f"its file {name} cannot be read: {error.strerror}") from error
-    if found != sha256:
-        raise _damaged(f"its file {name} is not the one that was shipped")
+        raise _damaged_error(f"its file {name} cannot be read: {error.strerror}") from error
+    if digest != sha256:
+        raise _damaged_error(f"its file {name} is not the one that was shipped")
     return path
 
 
-def _damaged(reason: str) -> ProviderUnavailable:
+def _damaged_error(reason: str) -> ProviderUnavailable:
     message = f"The built-in embedder cannot be used: {reason}. Install recollect anew."
     return ProviderUnavailable("embedder_damaged", message, retryable=False)
 
 
-def _give_way() -> None:
-    """This thread runs when those who add and ask leave a core free."""
-    if sys.platform == "linux":  # the one system on which a thread has a priority of its own
+def _lower_priority() -> None:
+    """Lower the priority of this thread, so that adds and questions get the cores first."""
+    if sys.platform == "linux":  # only on Linux has a thread a priority of its own
         with suppress(OSError):
-            own = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, own, max(NICE, os.getpriority(os.PRIO_PROCESS, own)))
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -1,7 +1,7 @@
 """The brief's share of a prompt: which entries of the ledger, and how much of the narrative.
 
-The ledger is kept whole and shown by relevance: what bears on the question, and what always matters (an allergy must be
-known when dinner is planned, whatever the question resembles).
+The ledger is kept whole and shown by relevance: entries that concern the question, and those that always matter. An
+allergy must be known when dinner is planned, whatever words the question has.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from zoneinfo import ZoneInfo
 
 from recollect.core import times
 from recollect.core.compression import ledger
-from recollect.core.compression.brief import Brief
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Length, Statement, narrative
+from recollect.core.compression.narrative import Length, Statement, render_narrative
 from recollect.core.compression.summariser import summarise
-from recollect.core.dates.day_notes import WRITTEN, dated
+from recollect.core.dates.day_notes import NOTE_PATTERN, add_dates
 from recollect.core.language import analyser
 from recollect.recall.prompt import fence
 
-# What an entry is worth before anything is asked. Names alone say nothing and are not told; links, if asked for.
-_WORTH: Final = {
+# Relevance of an entry by its kind. Entities are missing: a name alone says nothing. Links are shown if asked for.
+_BASE_RELEVANCE: Final = {
     ledger.PREFERENCE: 0.6,
     ledger.DECISION: 0.6,
     ledger.FACT: 0.6,
@@ -33,109 +32,122 @@ _WORTH: Final = {
     ledger.STRUCTURE: 0.4,
     ledger.URL: 0.3,
 }
-# Slots that matter whatever is asked.
-ORDERS: Final = frozenset(("instruction", "answer style"))  # to an assistant
-STANDING: Final = frozenset(("allergy", "diet", "health", "medication", "disability")) | ORDERS
-_ALWAYS: Final = 1.0
-_ASKED: Final = 1.0  # what it is worth that all words of the question stand in an entry,
-_LIKED: Final = 0.5  # and that its message is the best that recall found
-_FRESH: Final = 0.1  # and that it is the newest,
-_CHANGED: Final = 0.3  # and that it took the place of another, which the narrative may still tell
+INSTRUCTION_SLOTS: Final = frozenset(("instruction", "answer style"))  # addressed to an assistant
+ALWAYS_RELEVANT_SLOTS: Final = frozenset(("allergy", "diet", "health", "medication", "disability")) | INSTRUCTION_SLOTS
+# What is added to the relevance of an entry:
+_ALWAYS_RELEVANT_BONUS: Final = 1.0
+_WORDS_BONUS: Final = 1.0  # times the share of the question's words that it has
+_RECALL_BONUS: Final = 0.5  # times how well recall ranks its message
+_NEWEST_BONUS: Final = 0.1  # for the newest; less the older it is
+_REPLACED_BONUS: Final = 0.3  # if it replaced a value, which the narrative may still state
+MIN_SHOWN_RELEVANCE: Final = 0.55  # less relevant entries are not shown
+CACHED_WORDS: Final = 1 << 15  # entries whose words are cached
+CACHED_TEXTS: Final = 1 << 12  # entries whose text is cached
 
-
-# Words that mean a day only together with the day on which they were said, and have no date behind them.
-_RELATIVE: Final = re.compile(
+# Words that mean a day only together with the day on which they were said, and have no date after them.
+_RELATIVE_DAY: Final = re.compile(
     r"(?:\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this) (?:week|month|year|summer|winter|spring|fall"
     r"|autumn|night|mon|tues?|wednes|thurs?|fri|satur|sun)\w*)\b"
-    r"|أمس|البارحة|اليوم|غدا|بكرة|الماضي|القادم|قبل)" + rf"(?![^()]{{0,30}}{WRITTEN})",
+    r"|أمس|البارحة|اليوم|غدا|بكرة|الماضي|القادم|قبل)" + rf"(?![^()]{{0,30}}{NOTE_PATTERN})",
     re.IGNORECASE,
 )
-WORTH_TELLING: Final = 0.55  # below, an entry says nothing for the question
 
 
 @dataclass(frozen=True)
-class Worthy:
-    """An entry and what it is worth for a question."""
+class RankedEntry:
+    """An entry of the ledger, and its relevance for a question."""
 
     entry: Entry
-    worth: float
-    before: str  # the value that it replaced
+    relevance: float
+    replaced: str  # the value that it replaced, or nothing
     zone: str
 
     @cached_property
     def text(self) -> str:
-        return _told(self.entry, self.before, self.zone)
+        """Return the entry as a prompt shows it."""
+        return _cached_text(self.entry, self.replaced, self.zone)
 
     @property
     def always_matters(self) -> bool:
-        return self.entry.slot in STANDING and self.entry.trust == "typed"
+        """Return whether the entry matters for every question."""
+        return self.entry.slot in ALWAYS_RELEVANT_SLOTS and self.entry.trust == "typed"
 
 
-def weigh(entries: Sequence[Entry], question: str, liked: Callable[[int], float], zone: str) -> list[Worthy]:
-    """The entries that hold, best first. `liked` gives 0 to 1 for the seq of a message, by how well recall liked it."""
-    asked = set(analyser.words(question))
-    held = [entry for entry in entries if entry.holds and entry.kind in _WORTH]
-    ended = _replaced(entries)
-    found = []
-    for place, entry in enumerate(held):
-        worth = _WORTH[entry.kind] + _FRESH * (place + 1) / len(held)
-        before = ended.get(ledger.slot_of(entry), "") if entry.single else ""
-        worth += _CHANGED * bool(before)
-        if entry.slot in STANDING and entry.trust == "typed":
-            worth += _ALWAYS
-        if asked:
-            worth += _ASKED * len(asked & _words(f"{entry.slot} {entry.text} {entry.value}")) / len(asked)
-        worth += _LIKED * liked(entry.seq)
-        found.append(Worthy(entry, worth, before, zone))
-    return sorted(found, key=lambda one: -one.worth)
+def rank_entries(
+    entries: Sequence[Entry], question: str, recall_rank: Callable[[int], float], zone: str
+) -> list[RankedEntry]:
+    """Return the entries that hold, most relevant first.
+
+    `recall_rank` returns from 0 to 1 how well recall ranks the message with a seq.
+    """
+    question_words = set(analyser.words(question))
+    valid = [entry for entry in entries if entry.holds and entry.kind in _BASE_RELEVANCE]
+    replaced_values = _find_replaced(entries)
+    ranked = []
+    for number, entry in enumerate(valid, 1):
+        relevance = _BASE_RELEVANCE[entry.kind] + _NEWEST_BONUS * number / len(valid)
+        replaced = replaced_values.get(ledger.slot_key(entry), "") if entry.single else ""
+        relevance += _REPLACED_BONUS * bool(replaced)
+        if entry.slot in ALWAYS_RELEVANT_SLOTS and entry.trust == "typed":
+            relevance += _ALWAYS_RELEVANT_BONUS
+        if question_words:
+            shared = question_words & _words_of(f"{entry.slot} {entry.text} {entry.value}")
+            relevance += _WORDS_BONUS * len(shared) / len(question_words)
+        relevance += _RECALL_BONUS * recall_rank(entry.seq)
+        ranked.append(RankedEntry(entry, relevance, replaced, zone))
+    return sorted(ranked, key=lambda ranked_entry: -ranked_entry.relevance)
 
 
-@lru_cache(maxsize=1 << 15)
-def _words(text: str) -> frozenset[str]:
-    """The same entries are asked again and again."""
+@lru_cache(maxsize=CACHED_WORDS)
+def _words_of(text: str) -> frozenset[str]:
+    """Return the words of a text. Cached, because every question compares the same entries."""
     return frozenset(analyser.words(text))
 
 
-def _replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
-    """The last value of each slot that another one replaced."""
-    return {ledger.slot_of(entry): entry.value for entry in entries if not entry.holds}
+def _find_replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
+    """Return the last replaced value of each slot."""
+    return {ledger.slot_key(entry): entry.value for entry in entries if not entry.holds}
 
 
-def told(entry: Entry, before: str, zone: str) -> str:
-    """The entry as a prompt tells it: with the value that it replaced, and the day if it speaks of days."""
-    text = dated(" ".join(ledger.told(entry).split()), entry.at, zone)  # a model's entries have no dates yet
-    if _RELATIVE.search(text):
+def render_for_prompt(entry: Entry, replaced: str, zone: str) -> str:
+    """Return an entry as a prompt shows it: with the value it replaced, and with its day if it names one relatively."""
+    text = " ".join(ledger.render_entry(entry).split())
+    text = add_dates(text, entry.at, zone)  # entries that a model wrote have no dates yet
+    if _RELATIVE_DAY.search(text):
         day = entry.at.astimezone(ZoneInfo(zone)).date()
-        text += f" (said {day.day} {times.MONTHS[day.month - 1]} {day.year})"
-    if before:
-        text += f" (before: {' '.join(before.split())})"
+        text += f" (said {day.day} {times.SHORT_MONTH_NAMES[day.month - 1]} {day.year})"
+    if replaced:
+        text += f" (before: {' '.join(replaced.split())})"
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
         text = f"{entry.kind}: {text}"
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
 
 
-_told = lru_cache(maxsize=1 << 12)(told)
+_cached_text = lru_cache(maxsize=CACHED_TEXTS)(render_for_prompt)
 
 
 def forget() -> None:
-    """What people said, after some of it was erased."""
-    _words.cache_clear()
-    _told.cache_clear()
+    """Forget the cached words and texts of entries. They are not sorted by person, so all of them go."""
+    _words_of.cache_clear()
+    _cached_text.cache_clear()
 
 
-def fitting(brief: Brief, most: int, count: Callable[[str], int], zone: str) -> Sequence[Statement]:
-    """The narrative's statements, all of them or those that a shorter one has: made anew to fit, not cut off."""
-    if count(narrative(brief.statements)) <= most:
-        return brief.statements
-    return summarise([], old=brief.statements, length=Length(0, most, count), zone=zone) if most > 0 else ()
+def fit_statements(
+    statements: Sequence[Statement], max_tokens: int, count: Callable[[str], int], zone: str
+) -> Sequence[Statement]:
+    """Return the statements of a narrative that fits: all of them, or those of a shorter summary. It is not cut off."""
+    if count(render_narrative(statements)) <= max_tokens:
+        return statements
+    return summarise([], old=statements, length=Length(0, max_tokens, count), zone=zone) if max_tokens > 0 else ()
 
 
-def lines(chosen: Sequence[Worthy], statements: Sequence[Statement]) -> list[str]:
-    """What stands in the fence of entries and narrative, in the order of time."""
-    found: list[str] = []
-    if chosen:
-        ordered = sorted(chosen, key=lambda one: one.entry.seq)
-        found += [fence.DATA, *(fence.bullet(text) for text in dict.fromkeys(one.text for one in ordered))]
+def render_lines(entries: Sequence[RankedEntry], statements: Sequence[Statement]) -> list[str]:
+    """Return the lines of entries, oldest first, and of the narrative. Equal entries are shown once."""
+    lines: list[str] = []
+    if entries:
+        by_time = sorted(entries, key=lambda ranked_entry: ranked_entry.entry.seq)
+        texts = dict.fromkeys(ranked_entry.text for ranked_entry in by_time)
+        lines += [fence.LEDGER_HEADING, *(fence.render_bullet(text) for text in texts)]
     if statements:
-        found += fence.background(narrative(statements))
-    return found
+        lines += fence.render_summary(render_narrative(statements))
+    return lines

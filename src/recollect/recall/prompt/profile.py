@@ -1,7 +1,7 @@
-"""The profile in a prompt and among what is recalled: which of its lines, by the words of the question.
+"""The profile in a prompt and among hits: chooses its lines by the words of the question.
 
-It gets what the store lets it have: without consent that is an empty profile, and nothing is told. Nothing of it is
-remembered here, so nothing outlives a consent that is revoked.
+It gets the profile as consent allows: without consent that is an empty profile, and nothing is shown. Nothing of it is
+kept in memory here, so nothing outlives a consent that is revoked.
 """
 
 from __future__ import annotations
@@ -12,59 +12,60 @@ from typing import Final
 
 from recollect.core.language import analyser
 from recollect.core.models import Hit
-from recollect.core.profile import NOTES, Profile, lines
+from recollect.core.profile import NOTES, Profile, render_lines
 from recollect.core.protocols import PromptTokenizer
+from recollect.recall.message_texts import surely_exceeds
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.pack import exceeds
 
-BEARS: Final = 0.25  # of the question's words that a line has, to be recalled
-RECALLED: Final = 3  # lines at most
+MIN_HIT_RELEVANCE: Final = 0.25  # share of the question's words that a line must have to be a hit
+MAX_HITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A line of the profile, where it stands there, and the share of the question's words that it has."""
+class RankedLine:
+    """A line of the profile. `relevance` is the share of the question's words that it has."""
 
-    place: int
+    number: int  # its position in the profile
     field: str
     text: str
-    worth: float
+    relevance: float
 
 
-def weigh(profile: Profile, question: str) -> list[Told]:
-    """The lines of a profile, those first that bear on the question."""
-    asked = set(analyser.words(question))
-    found = []
-    for place, line in enumerate(lines(profile)):
-        said = line.text.partition(": ")[2] if line.field == NOTES else line.text  # every note is called a note
-        shared = asked.intersection(analyser.words(said))
-        found.append(Told(place, line.field, line.text, len(shared) / len(asked) if asked else 0.0))
-    return sorted(found, key=lambda one: (-one.worth, one.place))
+def rank_lines(profile: Profile, question: str) -> list[RankedLine]:
+    """Return the lines of a profile, most relevant first."""
+    question_words = set(analyser.words(question))
+    ranked = []
+    for number, line in enumerate(render_lines(profile)):
+        text = line.text.partition(": ")[2] if line.field == NOTES else line.text  # every note begins with its label
+        shared = question_words.intersection(analyser.words(text))
+        relevance = len(shared) / len(question_words) if question_words else 0.0
+        ranked.append(RankedLine(number, line.field, line.text, relevance))
+    return sorted(ranked, key=lambda line: (-line.relevance, line.number))
 
 
-def fitting(told: Sequence[Told], most: int, tokenizer: PromptTokenizer) -> list[Told]:
-    """The lines that fit into so many tokens with their heading, best first, in the order of the profile."""
-    left = most - tokenizer.count_line(fence.PROFILE) if told else 0
+def fit_lines(ranked: Sequence[RankedLine], max_tokens: int, tokenizer: PromptTokenizer) -> list[RankedLine]:
+    """Return the most relevant lines that fit with their heading, in the order of the profile."""
+    left = max_tokens - tokenizer.count_line(fence.PROFILE_HEADING) if ranked else 0
     chosen = []
-    for one in told:
-        tokens = left + 1 if exceeds(one.text, left) else tokenizer.count_line(fence.bullet(one.text))
+    for line in ranked:
+        tokens = left + 1 if surely_exceeds(line.text, left) else tokenizer.count_line(fence.render_bullet(line.text))
         if tokens <= left:
             left -= tokens
-            chosen.append(one)
-    return sorted(chosen, key=lambda one: one.place)
+            chosen.append(line)
+    return sorted(chosen, key=lambda line: line.number)
 
 
-def section(told: Sequence[Told]) -> list[str]:
-    """What stands in the fence."""
-    return [fence.PROFILE, *(fence.bullet(one.text) for one in told)] if told else []
+def render_section(lines: Sequence[RankedLine]) -> list[str]:
+    """Return the lines of the fence for a profile, with their heading."""
+    return [fence.PROFILE_HEADING, *(fence.render_bullet(line.text) for line in lines)] if lines else []
 
 
-def hits_of(profile: Profile, question: str) -> list[Hit]:
-    """The lines of a profile that have enough of the question's words to be what is asked for."""
+def find_profile_hits(profile: Profile, question: str) -> list[Hit]:
+    """Return the lines of a profile that have enough words of the question, as hits."""
     if profile.updated_at is None:
         return []
-    best = [one for one in weigh(profile, question) if one.worth >= BEARS][:RECALLED]
+    best = [line for line in rank_lines(profile, question) if line.relevance >= MIN_HIT_RELEVANCE][:MAX_HITS]
+    at = profile.updated_at
     return [
-        Hit(None, "", None, "user", one.text, profile.updated_at, one.worth, "profile", {"bm25": one.worth})
-        for one in best
+        Hit(None, "", None, "user", line.text, at, line.relevance, "profile", {"bm25": line.relevance}) for line in best
     ]

@@ -1,4 +1,4 @@
-"""Recalled passages in a prompt: chosen by score, told in the order of time."""
+"""The fence of a prompt: the section of profile and brief, then recalled passages, chosen by score, shown by time."""
 
 from __future__ import annotations
 
@@ -8,122 +8,155 @@ from operator import attrgetter
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from recollect.core.models import JsonObject, Message
+from recollect.core.message import Message
+from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.pack import Item, pack
+from recollect.recall.prompt.pack import Candidate, pack_candidates
 
-ROUNDS: Final = 3  # of filling what estimates left free
+MAX_FILL_ROUNDS: Final = 3  # rounds that fill the tokens which estimates left free
 
 
-class Memory:
-    """What stands in the fence: the lines of the brief, and quotes.
+class QuotedPassages:
+    """The fenced message of a prompt: the lines before the quotes, and the quotes.
 
-    It is filled by estimates of what each quote adds, then with what the exact count shows to be left.
+    It is filled by estimates of what each quote adds, then with the tokens that the exact count shows to be left.
     """
 
     def __init__(
-        self, items: Sequence[Item], before: Sequence[str], *, conversation: str, zone: str, tokenizer: PromptTokenizer
+        self,
+        candidates: Sequence[Candidate],
+        lines_before: Sequence[str],
+        *,
+        conversation: str,
+        zone: str,
+        tokenizer: PromptTokenizer,
     ) -> None:
         self._conversation, self._zone, self._tokenizer = conversation, ZoneInfo(zone), tokenizer
-        self.before = before
-        self._headings: set[fence.Heading] = set()
-        self._known: dict[int, fence.Heading] = {}  # of each message
-        self._quoted: list[Item] = []  # what `_quotes` tell
-        self._quotes: list[str] = []
-        self.chosen: list[Item] = []
-        self.left_out = sorted(items, key=attrgetter("score"), reverse=True)
+        self.lines_before = lines_before
+        self._headings: set[fence.Heading] = set()  # of the chosen passages
+        self._heading_by_index: dict[int, fence.Heading] = {}
+        self._rendered: list[Candidate] = []  # those that `_quote_lines` show
+        self._quote_lines: list[str] = []
+        self.chosen: list[Candidate] = []
+        self.left_out = sorted(candidates, key=attrgetter("score"), reverse=True)
 
     def message(self) -> JsonObject:
-        return {"role": "user", "content": fence.fenced(self._lines())}
+        """Return the fence as a message."""
+        return {"role": "user", "content": fence.render_fence(self._lines())}
 
     def _lines(self) -> list[str]:
-        if self._quoted != self.chosen:
-            self._quoted, self._quotes = list(self.chosen), self._told()
-        between = [fence.RECALLED] if self._quotes and self.before else []
-        return [*self.before, *between, *self._quotes]
+        if self._rendered != self.chosen:
+            self._rendered, self._quote_lines = list(self.chosen), self._render_quotes()
+        between = [fence.QUOTES_HEADING] if self._quote_lines and self.lines_before else []
+        return [*self.lines_before, *between, *self._quote_lines]
 
     @property
     def is_empty(self) -> bool:
-        return not (self.chosen or self.before)
+        """Return whether there is nothing to put into the fence."""
+        return not (self.chosen or self.lines_before)
 
     @property
     def tokens(self) -> int:
-        return 0 if self.is_empty else self._used()
+        """Return the tokens of the fence as a message; 0 if there is none."""
+        return 0 if self.is_empty else self._count()
 
-    def _used(self) -> int:
-        return fence_tokens(self._lines(), self._tokenizer)
+    def _count(self) -> int:
+        return count_fence(self._lines(), self._tokenizer)
 
     def leave_out(self, messages: Sequence[Message]) -> bool:
-        """Quote nothing of these messages of the conversation. If anything of them was quoted, begin anew."""
-        ids, own = {message.id for message in messages}, self._conversation
+        """Quote nothing of these messages. If something of them was quoted, drop all quotes and return True.
 
-        def others(items: Sequence[Item]) -> list[Item]:
-            return [one for one in items if one.message.id not in ids or one.message.conversation != own]
+        The messages are those of the conversation asked about.
+        """
+        ids, conversation = {message.id for message in messages}, self._conversation
 
-        kept, self.left_out = others(self.chosen), others(self.left_out)
-        if len(kept) == len(self.chosen):
+        def keep_others(candidates: Sequence[Candidate]) -> list[Candidate]:
+            return [
+                candidate
+                for candidate in candidates
+                if candidate.message.id not in ids or candidate.message.conversation != conversation
+            ]
+
+        remaining, self.left_out = keep_others(self.chosen), keep_others(self.left_out)
+        if len(remaining) == len(self.chosen):
             return False
-        self.left_out = sorted([*kept, *self.left_out], key=attrgetter("score"), reverse=True)
+        self.left_out = sorted([*remaining, *self.left_out], key=attrgetter("score"), reverse=True)
         self.chosen, self._headings = [], set()
         return True
 
     @property
-    def whole(self) -> set[int]:
-        """The messages of the conversation that are quoted from beginning to end."""
-        quoted = [item.message for item in self.chosen if item.piece.text.strip() == item.message.content.strip()]
-        return {message.seq for message in quoted if message.conversation == self._conversation}
+    def whole_seqs(self) -> set[int]:
+        """Return the seqs of the conversation's messages that are quoted from beginning to end."""
+        return {
+            candidate.message.seq
+            for candidate in self.chosen
+            if candidate.passage.text.strip() == candidate.message.content.strip()
+            and candidate.message.conversation == self._conversation
+        }
 
-    def fill(self, budget: int) -> None:
-        """Quotes, as far as the whole stays within so many tokens."""
-        used = self._used()
-        for _ in range(ROUNDS):
-            new, self.left_out = pack(self.left_out, budget - used, self._cost, self._take)
+    @property
+    def quoted_seqs(self) -> set[int]:
+        """Return the seqs of the conversation's messages of which anything is quoted."""
+        return {
+            candidate.message.seq for candidate in self.chosen if candidate.message.conversation == self._conversation
+        }
+
+    def fill(self, max_tokens: int) -> None:
+        """Choose quotes, as many as fit, so that the whole fence stays within so many tokens."""
+        used = self._count()
+        for _ in range(MAX_FILL_ROUNDS):
+            new, self.left_out = pack_candidates(self.left_out, max_tokens - used, self._estimate, self._choose)
             if not new:
                 break
-            while (used := self._used()) > budget and new:  # an estimate was too low
+            while (used := self._count()) > max_tokens and new:  # an estimate was too low
                 dropped = new.pop()
                 self.chosen.remove(dropped)
                 self.left_out.append(dropped)
             if not new:
                 break
-        if self.chosen and used > budget:
+        if self.chosen and used > max_tokens:
             self.chosen = []
 
-    def _heading(self, item: Item) -> fence.Heading:
-        found = self._known.get(item.index)
-        if found is None:
-            found = self._known[item.index] = fence.heading(item.message, self._zone, self._conversation)
-        return found
+    def _heading_of(self, candidate: Candidate) -> fence.Heading:
+        heading = self._heading_by_index.get(candidate.index)
+        if heading is None:
+            heading = fence.to_heading(candidate.message, self._zone, self._conversation)
+            self._heading_by_index[candidate.index] = heading
+        return heading
 
-    def _cost(self, item: Item) -> int:
-        heading, tokens = self._heading(item), self._tokenizer.count_line(item.piece.line)
-        told = heading in self._headings
-        return tokens + (0 if told else self._tokenizer.count_line(heading.text(heading.day.year)))
+    def _estimate(self, candidate: Candidate) -> int:
+        """Return the tokens that a quote adds, with its heading if that is new."""
+        heading, tokens = self._heading_of(candidate), self._tokenizer.count_line(candidate.passage.line)
+        if heading in self._headings:
+            return tokens
+        return tokens + self._tokenizer.count_line(heading.text(heading.day.year))
 
-    def _take(self, item: Item) -> None:
-        self.chosen.append(item)
-        self._headings.add(self._heading(item))
+    def _choose(self, candidate: Candidate) -> None:
+        self.chosen.append(candidate)
+        self._headings.add(self._heading_of(candidate))
 
-    def _told(self) -> list[str]:
-        """Quotes in the order of time, passages of one message together, under their day."""
-        ordered = sorted(self.chosen, key=lambda i: (i.message.at, i.message.conversation, i.message.seq, i.place))
+    def _render_quotes(self) -> list[str]:
+        """Return the quotes in the order of time under headings; passages of one message together."""
+        by_time = sorted(
+            self.chosen, key=lambda c: (c.message.at, c.message.conversation, c.message.seq, c.passage_index)
+        )
         lines: list[str] = []
         heading: fence.Heading | None = None
-        for _, passages in groupby(ordered, key=lambda i: (i.message.conversation, i.message.id)):
-            first, *others = passages
-            now = self._heading(first)
-            if now != heading:
-                lines.append(now.text(None if heading is None else heading.day.year))
-                heading = now
+        for _, candidates in groupby(by_time, key=lambda c: (c.message.conversation, c.message.id)):
+            first, *others = candidates
+            own = self._heading_of(first)
+            if own != heading:
+                lines.append(own.text(None if heading is None else heading.day.year))
+                heading = own
             if others:
-                said = "\n".join(item.piece.text for item in (first, *others))
-                lines.append(fence.line(first.message, said))
+                text = "\n".join(candidate.passage.text for candidate in (first, *others))
+                lines.append(fence.render_quote(first.message, text))
             else:
-                lines.append(first.piece.line)
+                lines.append(first.passage.line)
         return lines
 
 
-def fence_tokens(lines: Sequence[str], tokenizer: PromptTokenizer) -> int:
-    """What the fence around these lines takes as a message."""
-    return tokenizer.count_message({"role": "user", "content": ""}) + tokenizer.count_lines(fence.framed(lines))
+def count_fence(lines: Sequence[str], tokenizer: PromptTokenizer) -> int:
+    """Return the tokens of a message with these lines in the fence."""
+    return tokenizer.count_message({"role": "user", "content": ""}) + tokenizer.count_lines(fence.frame_lines(lines))

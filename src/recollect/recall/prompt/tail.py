@@ -1,4 +1,4 @@
-"""The tail: the newest turns word for word, as they stand in a prompt."""
+"""The tail: the newest turns word for word, as a prompt has them."""
 
 from __future__ import annotations
 
@@ -6,114 +6,115 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from recollect.core.models import JsonObject, Message
+from recollect.core.message import Message
+from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.excerpts import Asked, excerpt
+from recollect.recall.prompt.budget import PromptBudget
+from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
 
-LEAST: Final = 10  # tokens that an excerpt has
-
-
-@dataclass(slots=True)
-class Room:
-    """Tokens of the budget that are still free."""
-
-    left: int
-
-    def take(self, tokens: int) -> bool:
-        if tokens > self.left:
-            return False
-        self.left -= tokens
-        return True
+MIN_EXCERPT_TOKENS: Final = 10  # a shorter excerpt would say nothing
 
 
-def as_message(message: Message, content: str | None = None) -> JsonObject:
-    """A stored message as an API takes it. Stored system messages are quoted: only the caller speaks as system."""
-    found: JsonObject = {"role": message.role, "content": message.content if content is None else content}
+def to_prompt_message(message: Message, content: str | None = None) -> JsonObject:
+    """Return a stored message as an API takes it, perhaps with other content.
+
+    A stored system message becomes a quote: only the caller speaks as system.
+    """
+    result: JsonObject = {"role": message.role, "content": message.content if content is None else content}
     if message.role == "system":
-        found = {"role": "user", "content": fence.fenced([fence.line(message, found["content"])])}
+        result = {"role": "user", "content": fence.render_fence([fence.render_quote(message, result["content"])])}
     if message.tool_calls and content is None:
-        found["tool_calls"] = list(message.tool_calls)
+        result["tool_calls"] = list(message.tool_calls)
     if message.tool_call_id is not None:
-        found["tool_call_id"] = message.tool_call_id
-    return found
+        result["tool_call_id"] = message.tool_call_id
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The newest turns as they stand in the prompt, and which stored messages stand there whole."""
+    """The newest turns as the prompt has them."""
 
     messages: Sequence[JsonObject] = ()
-    whole: Sequence[Message] = ()
+    whole: Sequence[Message] = ()  # the stored messages that are in the prompt uncut
     is_cut: bool = False  # not even the newest turn fits
 
     def tokens(self, tokenizer: PromptTokenizer) -> int:
+        """Return the tokens of all messages."""
         return sum(map(tokenizer.count_message, self.messages))
 
     def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
-        """With an older turn before it."""
+        """Return the tail with an older turn before it."""
         return Tail((*messages, *self.messages), (*turn, *self.whole))
 
 
-def newest_turns(
+def take_newest_turns(
     turns: Sequence[Sequence[Message]],
-    room: Room,
-    most: int,
+    max_tokens: int,
+    max_turns: int,
     *,
-    told: Collection[int],
-    asked: Asked,
+    quoted: Collection[int],
+    terms: QueryTerms,
     tokenizer: PromptTokenizer,
 ) -> Tail:
-    """The newest turns that fit, at most `most`; of the very newest at least an excerpt, unless it is told whole."""
-    tail = Tail()
-    for turn in reversed(turns[-most:]):
-        whole = [as_message(message) for message in turn]
-        if not room.take(sum(map(tokenizer.count_message, whole))):
+    """Return the newest turns that fit. If not even the newest fits, return excerpts of it.
+
+    `quoted` are seqs of messages that are quoted whole elsewhere; they are not excerpted.
+    """
+    tail, left = Tail(), max_tokens
+    for turn in reversed(turns[-max_turns:]):
+        messages = [to_prompt_message(message) for message in turn]
+        tokens = sum(map(tokenizer.count_message, messages))
+        if tokens > left:
             break
-        tail = tail.after(turn, whole)
+        left -= tokens
+        tail = tail.after(turn, messages)
     if tail.messages or not turns:
         return tail
-    return _excerpted([message for message in turns[-1] if message.seq not in told], room, asked, tokenizer)
+    return _excerpt_turn([message for message in turns[-1] if message.seq not in quoted], left, terms, tokenizer)
 
 
-def _excerpted(turn: Sequence[Message], room: Room, asked: Asked, tokenizer: PromptTokenizer) -> Tail:
-    """What was said last in a turn that is too long: the user's words and the answer, each cut to its share."""
-    said = [message for message in turn if message.role == "user"][:1]
-    said += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
-    found, whole = [], []
-    for place, message in enumerate(said):
+def _excerpt_turn(turn: Sequence[Message], max_tokens: int, terms: QueryTerms, tokenizer: PromptTokenizer) -> Tail:
+    """Return the user's message and the last answer of a turn that is too long, each cut to its share."""
+    chosen = [message for message in turn if message.role == "user"][:1]
+    chosen += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    messages, whole, left = [], [], max_tokens
+    for number, message in enumerate(chosen):
         frame = tokenizer.count_message({"role": message.role, "content": ""})
-        most = room.left // (len(said) - place) - frame
-        text = excerpt(message.content, most, tokenizer, asked)
-        if most < LEAST and text != message.content:
-            continue  # it would say nothing; the answer has its room
-        if text and room.take(tokenizer.count_message({"role": message.role, "content": text})):
-            found.append({"role": message.role, "content": text})
+        limit = left // (len(chosen) - number) - frame
+        text = make_excerpt(message.content, limit, tokenizer, terms)
+        if limit < MIN_EXCERPT_TOKENS and text != message.content:
+            continue  # it would say nothing; the answer gets its tokens
+        excerpt = {"role": message.role, "content": text}
+        if text and (tokens := tokenizer.count_message(excerpt)) <= left:
+            left -= tokens
+            messages.append(excerpt)
             whole += [message] if text == message.content else []
-    return Tail(found, whole, is_cut=True)
+    return Tail(messages, whole, is_cut=True)
 
 
-def with_older(
+def add_older_turns(
     turns: Sequence[Sequence[Message]],
     tail: Tail,
-    room: Room,
+    budget: PromptBudget,
     *,
     quoted: Collection[int],
     covered: int,
     tokenizer: PromptTokenizer,
 ) -> Tail:
-    """Older turns too, as far as there is room: nothing that fits is left in a hole between tail and recall.
+    """Return the tail with older turns, as far as the budget has tokens left.
 
-    What the brief has covered, up to that seq, is in no hole; nor is a turn all of whose messages are quoted.
+    So no turn that fits is missing between tail and recall. Turns that the brief covers, up to that seq, are not
+    missing; nor is a turn all of whose messages are quoted.
     """
-    known = {message.seq for message in tail.whole}
+    shown = {message.seq for message in tail.whole}
     for turn in reversed(turns):
-        if turn[0].seq in known or all(message.seq in quoted for message in turn):
+        if turn[0].seq in shown or all(message.seq in quoted for message in turn):
             continue
         if turn[-1].seq <= covered:
             break
-        told = [as_message(message) for message in turn]
-        if not room.take(sum(map(tokenizer.count_message, told))):
+        messages = [to_prompt_message(message) for message in turn]
+        if not budget.take(sum(map(tokenizer.count_message, messages))):
             break
-        tail = tail.after(turn, told)
+        tail = tail.after(turn, messages)
     return tail

@@ -1,0 +1,177 @@
+"""The job that embeds messages: it fills in missing vectors, and makes all of them again for another embedder.
+
+Messages never wait for it: they are found by their words at once, and by meaning when their vectors are stored.
+Vectors of two embedders are never compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from recollect.core.errors import ProviderUnavailable
+from recollect.core.language import passages
+from recollect.core.message import BUILT_IN_ASSISTANT
+from recollect.core.protocols import Clock, Embedder
+from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal
+from recollect.recall.embedding import Embedders
+from recollect.storage import vectors
+from recollect.storage.driver import Row
+from recollect.storage.store import SqlStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+log = logging.getLogger(__name__)
+
+PASSAGES_PER_CALL: Final = 256
+SAVED_CHARACTERS: Final = 60_000  # vectors of so much text are saved together
+REFUSED: Final = "provider_rejected"
+
+
+class EmbedMessages(ConversationJob):
+    """Embeds the passages of each message. Its maintenance brings a new embedder into force."""
+
+    name = "vectors"
+    cursor = vectors.CURSOR
+    pace = Pace(messages=128, parallel=2, exhaustive=False)
+
+    def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, backfill: Callable[[], bool]) -> None:
+        """`backfill` says whether older messages get vectors of a new embedder too."""
+        super().__init__(store)
+        self._clock, self._embedders, self._backfill = clock, embedders, backfill
+        self._row: Row | None = None
+        self._is_replaced = False
+
+    async def tend(self) -> int:
+        """Bring the embedder into force, once. Vectors of another one are then outdated, which makes work due."""
+        if self._row is None and not self._is_replaced:
+            name, dimensions = self._embedders.identity
+            self._row = await self._store.vectors.use_embedder(
+                name, dimensions, passages=passages.VERSION, now=self._clock.now(), backfill=self._backfill()
+            )
+        return 0
+
+    async def do(self, work: ConversationWork, stop: StopSignal) -> int:
+        """Embed the messages of a slice that have no vectors. Return how many."""
+        await self.tend()
+        if self._row is None:
+            raise _replaced()
+        row, owner = self._row, (work.principal, work.conversation)
+        messages = await self._store.vectors.unembedded(
+            *owner, embedder=row["key"], after=work.after, through=work.through
+        )
+        after, done = work.after, 0
+        for batch, through in _batches(messages, work.through):
+            texts = await asyncio.to_thread(lambda rows: [embedded_texts(*_content(row)) for row in rows], batch)
+            blobs = await self._blobs(self._embedders.current, texts, stop)
+            new_vectors = [(message["seq"], blob) for message, blob in zip(batch, blobs, strict=True)]
+            saved = await self._store.vectors.save(
+                *owner, work.made_of, new_vectors, embedder=row, after=after, through=through
+            )
+            if not saved:
+                await self._step_back()
+                raise _replaced() if self._is_replaced else Interrupted
+            after, done = through, done + len(batch)
+        return done
+
+    async def _step_back(self) -> None:
+        """Find out why the row is not in force any more: another embedder is, or a restore brought other rows."""
+        name, dimensions = self._embedders.identity
+        newest = await self._store.vectors.current_embedder()
+        is_same = newest is None or (newest["name"], newest["dimensions"]) == (name, dimensions)
+        self._row = None
+        if not is_same:
+            self._is_replaced = True  # the last one to start is in force; two that take turns would never be done
+            log.warning("another process uses another embedder than %s on this database", name)
+
+    def reset(self) -> None:
+        """Look again which embedder is in force: after a restore it may be another one."""
+        self._row, self._is_replaced = None, False
+
+    async def _blobs(
+        self, embedder: Embedder, texts_by_message: Sequence[Sequence[str]], stop: StopSignal
+    ) -> list[bytes]:
+        """Return for each message the vectors of its passages, packed."""
+        import numpy as np
+
+        from recollect.recall.vectors import pack
+
+        def check() -> None:
+            if stop.must_stop():
+                raise Interrupted
+
+        texts = [text for passage_texts in texts_by_message for text in passage_texts]
+        parts = []
+        for start in range(0, len(texts), PASSAGES_PER_CALL):
+            if stop.should_end():
+                raise Interrupted
+            parts.append(await self._embed(embedder, texts[start : start + PASSAGES_PER_CALL], check))
+        rows = np.concatenate(parts) if parts else np.empty((0, embedder.dimensions), np.float32)
+        blobs, start = [], 0
+        for passage_texts in texts_by_message:
+            blobs.append(pack(rows[start : start + len(passage_texts)]))
+            start += len(passage_texts)
+        return blobs
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None]) -> Vectors:
+        """Embed texts. A text that the embedder refuses gets the zero vector, which is near nothing.
+
+        If it refuses every text, the fault may be its address or name: raise, store nothing, and try again later.
+        """
+        import numpy as np
+
+        try:
+            return await self._embedders.embed(embedder, texts, check)
+        except ProviderUnavailable as error:
+            if error.code != REFUSED or len(texts) == 1:
+                raise
+            single_vectors = [await self._embed_accepted(embedder, text, check) for text in texts]
+            if all(vector is None for vector in single_vectors):
+                raise
+        refused = sum(vector is None for vector in single_vectors)
+        log.warning("the embedder refused %d of %d texts", refused, len(texts))
+        zero = np.zeros((1, embedder.dimensions), np.float32)
+        return np.concatenate([zero if vector is None else vector for vector in single_vectors])
+
+    async def _embed_accepted(self, embedder: Embedder, text: str, check: Callable[[], None]) -> Vectors | None:
+        """Embed one text, or return None if the embedder refuses it."""
+        try:
+            return await self._embedders.embed(embedder, [text], check)
+        except ProviderUnavailable as error:
+            if error.code != REFUSED:
+                raise
+            return None
+
+
+def embedded_texts(content: str, name: str | None) -> list[str]:
+    """Return the passages of a message as they are embedded: each after the name of the speaker, if there is one."""
+    texts = [content[passage.start : passage.stop] for passage in passages.split(content)]
+    return texts if name is None else [f"{name}: {text}" for text in texts]
+
+
+def _content(row: Row) -> tuple[str, str | None]:
+    """Return text and speaker to embed. Answers of the built-in assistant only quote, so they are not embedded."""
+    return ("", None) if row["model_variant"] == BUILT_IN_ASSISTANT else (row["content"], row["name"])
+
+
+def _batches(rows: Sequence[Row], through: int) -> Iterator[tuple[list[Row], int]]:
+    """Split messages into batches of limited text, each with the seq up to which it reaches."""
+    batch: list[Row] = []
+    characters = 0
+    for row in rows:
+        if batch and characters + len(row["content"]) > SAVED_CHARACTERS:
+            yield batch, batch[-1]["seq"]
+            batch, characters = [], 0
+        batch.append(row)
+        characters += len(row["content"])
+    yield batch, through
+
+
+def _replaced() -> ProviderUnavailable:
+    return ProviderUnavailable("embedder_replaced", "Another process uses another embedder.", retryable=False)
