@@ -47,6 +47,9 @@ SQL_WRITERS = {
     "storage/sqlite_schema.py",
     "storage/postgres.py",
 }  # where the schema is not there yet
+DRIVERS = re.compile(r"recollect\.storage\.(sqlite|postgres)")  # what knows which database runs
+DATABASE_LIBRARIES = {"apsw", "sqlite3", "psycopg"}
+DRIVER_CHOOSER = "admin/compose.py"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 TABLE_FILES = re.compile(r"(_words|_rules|tables|characters|schemas)\.py$")  # long because they are tables
@@ -193,6 +196,17 @@ def foreign_store_users(tree: Tree) -> list[str]:
     return violations
 
 
+def foreign_driver_users(tree: Tree) -> list[str]:
+    """Find modules outside of storage that know a database. Only the one that opens it may choose a driver."""
+    return [
+        f"{module.place} imports {name}"
+        for module in tree.modules
+        if module.part != "storage" and module.place != DRIVER_CHOOSER
+        for name in sorted(tree.imports(module))
+        if DRIVERS.match(name) or name.split(".")[0] in DATABASE_LIBRARIES
+    ]
+
+
 def classes_defined_twice(tree: Tree) -> list[str]:
     """Find exported class names that stand for two things."""
     places: defaultdict[str, list[str]] = defaultdict(list)
@@ -244,6 +258,22 @@ def sql_in_python(tree: Tree) -> list[str]:
                 if words and words[0] in SQL_VERBS:
                     violations.append(f"{module.place}:{node.lineno}: {node.value[:40]}")
     return violations
+
+
+def unanswered_scopes(
+    answered: Mapping[str, frozenset[type]], supported: Mapping[str, frozenset[type]], kinds: Iterable[type]
+) -> list[str]:
+    """Find operations and kinds of scopes that do not know each other.
+
+    `answered` has the kinds in the table of each operation, `supported` those that it must have.
+    """
+    violations = []
+    for operation in sorted(answered.keys() | supported.keys()):
+        has, must = answered.get(operation, frozenset()), supported.get(operation, frozenset())
+        violations += [f"{operation} has no answer to {kind.__name__}" for kind in must - has]
+        violations += [f"{operation} answers {kind.__name__}, which is not declared" for kind in has - must]
+    used = frozenset().union(*supported.values())
+    return violations + [f"no operation supports {kind.__name__}" for kind in kinds if kind not in used]
 
 
 def unregistered_caches(tree: Tree, registered: frozenset[str], without_words: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,8 @@ import pytest
 
 import recollect
 from arch import rules
+from arch.test_architecture import SCOPE_TABLES
+from recollect.core.scope import KINDS, SUPPORTED, Scope
 
 TREE = rules.Tree.read(Path(recollect.__file__).parent)  # keeps every rule: see test_architecture.py
 Plant = Callable[[rules.Tree], rules.Tree]
@@ -77,6 +79,16 @@ PLANTS: dict[str, tuple[Callable[[rules.Tree], list[str]], Plant, str]] = {
         write("server/x.py", "async def f(memory):\n    await memory.store.jobs.due()\n"),
         "server/x.py:2 reaches for the store",
     ),
+    "a use case imports the SQLite layer": (
+        rules.foreign_driver_users,
+        append("admin/erase.py", "from recollect.storage.sqlite_file import find_in_files\n"),
+        "admin/erase.py imports recollect.storage.sqlite_file",
+    ),
+    "a use case imports a database's library": (
+        rules.foreign_driver_users,
+        write("memory/x.py", "def f() -> None:\n    import psycopg.errors\n"),
+        "memory/x.py imports psycopg.errors",
+    ),
     "two classes share a name": (
         rules.classes_defined_twice,
         write("topics/x.py", "class Message:\n    pass\n"),
@@ -103,6 +115,28 @@ def test_a_planted_violation_is_found(name: str) -> None:
     rule, plant, expected = PLANTS[name]
     violations = rule(plant(TREE))
     assert any(expected in violation for violation in violations), violations
+
+
+class PlantedScope(Scope):
+    """A new kind of scope."""
+
+
+def test_a_kind_of_scope_that_no_operation_supports_is_found() -> None:
+    violations = rules.unanswered_scopes(SCOPE_TABLES, SUPPORTED, (*KINDS, PlantedScope))
+    assert violations == ["no operation supports PlantedScope"]
+
+
+@pytest.mark.parametrize("operation", SUPPORTED)
+def test_an_operation_without_an_answer_to_a_scope_it_supports_is_found(operation: str) -> None:
+    supported = {**SUPPORTED, operation: SUPPORTED[operation] | {PlantedScope}}
+    violations = rules.unanswered_scopes(SCOPE_TABLES, supported, (*KINDS, PlantedScope))
+    assert violations == [f"{operation} has no answer to PlantedScope"]
+
+
+def test_an_answer_to_a_scope_that_is_not_declared_is_found() -> None:
+    answered = {**SCOPE_TABLES, "erase": SCOPE_TABLES["erase"] | {PlantedScope}}
+    violations = rules.unanswered_scopes(answered, SUPPORTED, KINDS)
+    assert violations == ["erase answers PlantedScope, which is not declared"]
 
 
 def test_a_cache_that_nothing_forgets_is_found() -> None:

@@ -135,25 +135,10 @@ class BriefStore:
         """Delete all versions of a conversation's brief. The worker makes them again from the log."""
 
         def delete_all_versions(tx: Transaction) -> None:
-            row = tx.one("lock_conversation", person=principal.person, conversation=conversation)
-            if row is not None:
-                delete_versions_from(tx, row["key"], 0)
+            if tx.one("lock_conversation", person=principal.person, conversation=conversation) is not None:
+                _rewind(tx, RewindTarget(principal.person, conversation))
 
         await self._write(delete_all_versions)
-
-
-def delete_versions_from(tx: Transaction, key: int, seq: int) -> int:
-    """Delete every version that covers the message at `seq`, and let the worker look at the conversation again.
-
-    Return how many versions were deleted.
-    """
-    deleted = tx.run("delete_briefs", key=key, seq=seq)
-    last = tx.one("last_brief", key=key)
-    version = 0 if last is None else last["version"]
-    tx.run("delete_brief_entries", key=key, version=version)
-    tx.run("reopen_brief_entries", key=key, version=version)
-    tx.run("rewind_brief", key=key)
-    return deleted
 
 
 def _save_entries(tx: Transaction, key: int, version: int, entries: Sequence[Entry]) -> None:

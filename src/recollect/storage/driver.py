@@ -36,6 +36,10 @@ class Transaction(Protocol):
         """Execute a query once for each row of parameters."""
         ...
 
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows, given by the names of their columns, into a table of `storage/tables.py`."""
+        ...
+
 
 TxFunction = Callable[[Transaction], T]
 

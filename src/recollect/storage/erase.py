@@ -1,9 +1,9 @@
 """Deletes the rows of a scope inside one transaction, counts them, and keeps samples to search the files for.
 
-Word index rows, vectors and token counts are deleted with their messages, by cascade. Settings, metrics, profile and
-audit log are deleted by the person's name. Every version of a brief that covers an erased message is deleted, and so is
-the summary of its topic; the worker makes them again from what is left. Blocks of the archive are packed again without
-the erased texts.
+`storage/tables.py` says with what the rows of each table go: with their message or conversation, by cascade, or by the
+person's name. It also says which rows are outdated when messages they were made of are erased, such as briefs. These
+are deleted, and so are the summaries of topics; the worker makes them again from what is left. Blocks of the archive
+are packed again without the erased texts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from recollect.core.text import hash_name
 from recollect.core.topics import group_rows
 from recollect.storage import tables
 from recollect.storage.archive_blocks import delete_tainted_dictionaries, remove_erased_texts
-from recollect.storage.briefs import delete_versions_from
-from recollect.storage.driver import Row, Transaction
+from recollect.storage.driver import Transaction
 from recollect.storage.profiles import stored_values
 from recollect.storage.rows import no_conversation
+from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
 from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
 
@@ -64,8 +64,7 @@ class Eraser:
         key, seq = rows[0]["conversation_key"], rows[0]["seq"]
         self._tx.run("lock_conversation_key", key=key)
         self.samples.append(rows[0]["content"])
-        self._count(key, first=seq, last=seq)
-        self._drop_briefs(key, seq)
+        self._prepare(key, first=seq, last=seq)
         self._tx.run("delete_message", key=rows[0]["key"])
         self._repair_derived(key, deletions=1)
 
@@ -89,9 +88,7 @@ class Eraser:
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
         self.samples.extend(row["content"] for row in longest[:MAX_SAMPLES])
         for topic_key in group.keys:
-            self._count(key, topic=topic_key)
-        if rows:
-            self._drop_briefs(key, rows[0]["seq"])
+            self._prepare(key, topic=topic_key)
         for topic_key in group.keys:
             self._tx.run("delete_topic_messages", key=topic_key)
         self._repair_derived(key)
@@ -102,7 +99,7 @@ class Eraser:
         if row is None:
             raise no_conversation(name)
         self._delete_conversation(row["key"])
-        self._tx.run("delete_stops", person=self._person, conversation=hash_name(name))
+        self._tx.run("delete_stop", person=self._person, conversation=hash_name(name))
         self.counts["dictionaries"] += delete_tainted_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:
@@ -110,38 +107,40 @@ class Eraser:
         for row in self._tx.all("describe_conversations", person=self._person, conversation=None):
             self._tx.run("lock_conversation_key", key=row["key"])
             self._delete_conversation(row["key"])
-        self.counts["settings"] += self._tx.run("delete_settings", person=self._person)
-        self.counts["recalls"] += self._tx.run("delete_recalls", person=self._person)
-        self._tx.run("delete_requests", person=self._person)
-        self._tx.run("delete_stops", person=self._person, conversation=None)
-        self.counts["dictionaries"] += self._tx.run("delete_dictionaries", person=self._person)
-        self.profile()
-        self.counts["consents"] += self._tx.run("delete_consent", person=self._person)
-        self.counts["audit"] += self._tx.run("delete_audit", person=self._person)
+        self._sample_profile()
+        for table in tables.owned_by("person"):
+            self._erase_rows(table)
         self._texts.forget()
 
     def profile(self) -> None:
         """Erase the person's profile. The consent stays as it is."""
-        row = self._tx.one("stored_profile", person=self._person)
-        if row is not None:
-            self.samples.extend(stored_values(row["body"]))
-            self.counts["profiles"] += self._tx.run("delete_profile", person=self._person)
+        self._sample_profile()
+        self._erase_rows(tables.PROFILES)
 
     # Their parts
 
+    def _sample_profile(self) -> None:
+        row = self._tx.one("stored_profile", person=self._person)
+        if row is not None:
+            self.samples.extend(stored_values(row["body"]))
+
+    def _erase_rows(self, table: Table) -> None:
+        """Delete and count all rows of the person in a table."""
+        self._count(table, self._tx.run(f"erase_rows_in_{table.name}", person=self._person))
+
     def _erase_between(self, key: int, start: int, stop: int) -> None:
         self._tx.run("lock_conversation_key", key=key)
-        self._count_and_sample(key, start, stop)
-        first = self._tx.one("first_between", key=key, start=start, stop=stop)
-        if first is not None and first["seq"] is not None:
-            self._drop_briefs(key, first["seq"])
-        if self._tx.run("delete_between", key=key, start=start, stop=stop):
+        if self._prepare(key, start=start, stop=stop):
+            self._sample(key, start, stop)
+            self._tx.run("delete_between", key=key, start=start, stop=stop)
             self._repair_derived(key)
 
     def _delete_conversation(self, key: int) -> None:
-        self._count_and_sample(key, -UNBOUNDED, UNBOUNDED)
-        self._drop_briefs(key, 0)
-        self.counts["topics"] += len(self._tx.all("topics_of", key=key))
+        if self._prepare(key):
+            self._sample(key, -UNBOUNDED, UNBOUNDED)
+        for table in tables.owned_by("conversation"):
+            if table.name != "messages":  # counted already
+                self._count(table, self._count_rows(table, key=key))
         self._tx.run("delete_conversation", key=key, person=self._person)
         self.counts["conversations"] += 1
 
@@ -167,20 +166,7 @@ class Eraser:
             if not row["has_opening"]:
                 reopen_topic(self._tx, row, self._texts)
 
-    def _drop_briefs(self, key: int, seq: int) -> None:
-        """Delete every version of the brief that covers the message at `seq`."""
-        self._add_counts(self._tx.one("count_briefs", key=key, seq=seq))
-        delete_versions_from(self._tx, key, seq)
-
-    def _count_and_sample(self, key: int, start: int, stop: int) -> None:
-        self._count(key, start=start, stop=stop)
-        if len(self.samples) < MAX_SAMPLES:
-            between = {"key": key, "start": start, "stop": stop, "limit": MAX_SAMPLES}
-            rows = self._tx.all("sample_content", **between)
-            rows += self._texts.fill(self._tx, self._tx.all("sample_archived", **between))
-            self.samples.extend(row["content"] for row in rows)
-
-    def _count(
+    def _prepare(
         self,
         key: int,
         *,
@@ -189,14 +175,40 @@ class Eraser:
         start: int = -UNBOUNDED,
         stop: int = UNBOUNDED,
         topic: int | None = None,
-    ) -> None:
-        """Count messages and their derived rows: from seq `first` to `last`, from `start` to before `stop`."""
-        between = {"first": first, "last": last, "start": start, "stop": stop, "topic": topic}
-        self._add_counts(self._tx.one("count_between", key=key, **between))
+    ) -> bool:
+        """Count the messages that are about to be erased and their rows, and delete what was made of them.
 
-    def _add_counts(self, counts: Row | None) -> None:
-        for name, count in (counts or {}).items():
-            self.counts[name] += int(count)
+        They are the messages of a conversation from seq `first` to `last`, from `start` to before `stop`, and of the
+        topic, if one is named. Return whether there are any.
+        """
+        bounds = {"key": key, "first": first, "last": last, "start": start, "stop": stop, "topic": topic}
+        erased = self._tx.one("describe_erased", **bounds)
+        if erased is None or not erased["messages"]:
+            return False
+        self.counts["messages"] += erased["messages"]
+        for table in tables.owned_by("message", "position"):
+            self._count(table, self._count_rows(table, **bounds))
+        for table in tables.TABLES:
+            changes = [self._tx.run(query, **erased, person=self._person, key=key) for query in table.outdated]
+            self._count(table, sum(changes[:1]))
+        return True
+
+    def _count_rows(self, table: Table, **bounds: Any) -> int:
+        if table.counted_as is None:
+            return 0
+        row = self._tx.one(f"count_rows_in_{table.name}", **bounds)
+        return 0 if row is None else int(row["n"])
+
+    def _count(self, table: Table, rows: int) -> None:
+        if table.counted_as is not None:
+            self.counts[table.counted_as] += rows
+
+    def _sample(self, key: int, start: int, stop: int) -> None:
+        if len(self.samples) < MAX_SAMPLES:
+            between = {"key": key, "start": start, "stop": stop, "limit": MAX_SAMPLES}
+            rows = self._tx.all("sample_content", **between)
+            rows += self._texts.fill(self._tx, self._tx.all("sample_archived", **between))
+            self.samples.extend(row["content"] for row in rows)
 
 
 ERASERS: Final[Mapping[type[Scope], Callable[[Eraser, Any], None]]] = {

@@ -11,24 +11,22 @@ from __future__ import annotations
 from typing import Final
 
 from recollect.core import word_index
+from recollect.storage import tables
 from recollect.storage.append import save_messages, save_word_rows
 from recollect.storage.driver import Row, Transaction
 from recollect.storage.texts import Texts
 
 PAGE_ROWS: Final = 500
+_EMPTIED: Final = ("dictionaries",)  # not copied; those of the target were learned from texts that go
 _NEW_IN_TARGET: Final = ("key", "merged_into", "merged_at")  # columns of a topic that are set when all have keys
 
 
 def copy_log(source: Transaction, target: Transaction) -> None:
     """Copy everything from `source` to `target`, whose own rows are deleted first."""
-    target.run("delete_everything")
-    target.run("delete_every_dictionary")
-    target.run("delete_every_setting")
-    for setting in source.all("every_setting"):
-        target.run("put_setting", **setting)
-    _copy_profiles(source, target)
-    target.run("delete_every_key")
-    target.many("insert_key", source.all("every_whole_key"))  # the secret of their hashes is among the settings
+    for table in tables.owned_by("person", "store"):
+        if table.copied != "no" or table.name in _EMPTIED:
+            target.run(f"empty_{table.name}")  # the rows of conversations go with them, by cascade
+    _copy_rows(source, target)
     after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE_ROWS):
         for row in rows:
@@ -37,16 +35,17 @@ def copy_log(source: Transaction, target: Transaction) -> None:
     _copy_audit(source, target)
 
 
-def _copy_profiles(source: Transaction, target: Transaction) -> None:
-    target.run("delete_every_profile")
-    target.many("put_profile", source.all("every_profile"))
-    target.run("delete_every_consent")
-    target.many("put_consent", source.all("every_consent"))
+def _copy_rows(source: Transaction, target: Transaction) -> None:
+    """Copy the tables of people, one person at a time, and those of the database itself."""
+    for table in tables.copied_as_rows("person"):
+        for person in source.all(f"people_in_{table.name}"):
+            target.insert(table.name, source.all(f"person_rows_in_{table.name}", **person))
+    for table in tables.copied_as_rows("store"):
+        target.insert(table.name, source.all(f"all_rows_in_{table.name}"))
 
 
 def _copy_audit(source: Transaction, target: Transaction) -> None:
     """Copy the audit log. Its conversations must have been copied before."""
-    target.run("delete_every_audit")
     after = 0
     while rows := source.all("every_audit", after=after, limit=PAGE_ROWS):
         target.many("insert_audit", [{name: row[name] for name in row if name != "key"} for row in rows])
@@ -69,11 +68,9 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
         ]
         save_word_rows(target, pairs)
         after = page[-1]["seq"]
-    for query, insert in (
-        ("briefs_of_conversation", "insert_brief"),
-        ("brief_entries_of_conversation", "insert_brief_entry"),
-    ):
-        target.many(insert, [derived | {"key": key} for derived in source.all(query, key=row["key"])])
+    for table in tables.copied_as_rows("conversation", "position"):
+        copied = source.all(f"conversation_rows_in_{table.name}", key=row["key"])
+        target.insert(table.name, [values | {"conversation_key": key} for values in copied])
     _copy_topics(source, target, row["key"], key)
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
@@ -93,8 +90,6 @@ def _copy_topics(source: Transaction, target: Transaction, old_key: int, new_key
             target.run("merge_topic", key=keys[row["key"]], into=keys[row["merged_into"]], now=row["merged_at"])
     members = source.all("members_of_conversation", key=old_key)
     target.many("copy_member", [member | {"key": new_key, "topic": keys[member["topic"]]} for member in members])
-    feedback = source.all("feedback_of_conversation", key=old_key)
-    target.many("put_feedback", [row | {"key": new_key} for row in feedback])
     state = source.one("topics_state_of_conversation", key=old_key)
     assert state is not None  # noqa: S101 - its conversation is being copied
     target.run(

@@ -26,7 +26,7 @@ from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Tr
 from recollect.storage.file_drafts import new_file
 from recollect.storage.group_commit import GroupCommit
 from recollect.storage.log_copy import copy_log
-from recollect.storage.queries import load, postgres_spelling
+from recollect.storage.queries import insert_statement, load, postgres_spelling
 from recollect.storage.sqlite import SqliteDriver, upgraded_copy
 from recollect.storage.sqlite_file import read_blocks
 
@@ -72,6 +72,11 @@ class PostgresTransaction:
     def many(self, query: str, rows: Sequence[Params]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(self._queries[query], rows)
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_to_sql(postgres_spelling(insert_statement(table, rows[0]))), rows)
 
 
 class PostgresDriver:

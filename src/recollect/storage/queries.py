@@ -2,7 +2,8 @@
 
 `sqlite.sql` and `postgres.sql` hold what one database needs alone, under equal names; all other files are understood by
 both. A query begins with `-- name: …`. Parameters are written `:name`; PostgreSQL's spelling is made here. Columns of a
-message are written `{message_columns}` and the like, and made from `core.message.FIELDS`.
+message are written `{message_columns}` and the like, and made from `core.message.FIELDS`. The queries of `tables.sql`
+are templates: each one is made for every table of `storage/tables.py` that has one of the owners it names.
 
 Every query names `:person` or the `:key` of something that was found under a person; one that works for the whole store
 says why (`-- system: …`). A test holds this.
@@ -11,18 +12,23 @@ says why (`-- system: …`). A test holds this.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import Final
 
 from recollect.core.message import FIELDS
+from recollect.storage.tables import TABLES
 
 DIALECTS: Final = ("sqlite", "postgres")
 JSONB_VERSION: Final = 3_051_000  # the first SQLite with jsonb_each, which is three times as fast here
-_NAME: Final = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+TEMPLATES: Final = "tables.sql"
+_NAME: Final = re.compile(r"^-- name: (\S+)\s*$", re.MULTILINE)
 _SYSTEM: Final = re.compile(r"^-- system: (.+)$", re.MULTILINE)
+_OWNERS: Final = re.compile(r"^-- for tables of: (.+)$", re.MULTILINE)
+_COLUMN: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
 _POSTGRES_TYPES: Final = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "TEXT": "TEXT"}
 
@@ -63,11 +69,38 @@ def load(dialect: str) -> dict[str, Query]:
     queries: dict[str, Query] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql") and file.name not in others:
-            own = parse(file.read_text("utf-8"))
+            text = file.read_text("utf-8")
+            own = parse(expand(text) if file.name == TEMPLATES else text)
             if twice := queries.keys() & own.keys():
                 raise ValueError(f"{file.name} and another file both define {sorted(twice)}")
             queries |= own
     return queries
+
+
+def expand(templates: str) -> str:
+    """Return the text of templates with each one repeated for every table that has one of its owners."""
+    texts = []
+    for start, end in pairwise([*(match.start() for match in _NAME.finditer(templates)), len(templates)]):
+        template = templates[start:end]
+        owners = _OWNERS.search(template)
+        if owners is None:
+            raise ValueError(f"a template does not say for which tables it is: {template[:60]}")
+        named = owners.group(1).split(", ")
+        texts += [template.replace("{table}", table.name) for table in TABLES if table.owner in named]
+    return "".join(texts)
+
+
+def insert_statement(table: str, columns: Iterable[str]) -> str:
+    """Return the statement that inserts rows with these columns into a table.
+
+    The names may come from a backup that somebody hands us, so anything but a plain name is refused.
+    """
+    names = list(columns)
+    if not all(_COLUMN.fullmatch(name) for name in names):
+        raise ValueError(f"{table}: these are no names of columns: {names}")
+    values = ", ".join(f":{name}" for name in names)
+    template = load("sqlite")[f"insert_into_{table}"].sql
+    return template.replace("{columns}", ", ".join(names)).replace("{values}", values)
 
 
 def load_for_sqlite(version: int) -> dict[str, Query]:

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 import apsw
 
 from recollect.storage.driver import Handler, I, Params, Row, T, TxFunction
-from recollect.storage.queries import Query
+from recollect.storage.queries import Query, insert_statement
 from recollect.storage.sqlite_errors import closed_error, translate, translated
 
 MAX_GROUP_TASKS: Final = 512  # at most so many tasks per commit
@@ -52,6 +52,10 @@ class SqliteTransaction:
 
     def many(self, query: str, rows: Sequence[Params]) -> None:
         self._connection.executemany(self._queries[query].sql, cast("Sequence[dict[str, Any]]", rows))
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        if rows:
+            self._connection.executemany(insert_statement(table, rows[0]), rows)
 
 
 @dataclass(slots=True, eq=False)

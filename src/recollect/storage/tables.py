@@ -1,60 +1,89 @@
 """Every table of the database, and what happens to its rows.
 
-`tests/storage/test_tables.py` compares this with the schema and with what erase, copy and rebuild really do. A new
-table is one line here.
+Erase, copy and vacuum follow this declaration by themselves: `sql/tables.sql` has their statements, which are made for
+every table. `tests/storage/test_tables.py` compares it with the schema, and with what erase, copy and rebuild really
+do. A new table is one entry here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+
+Owner = Literal["person", "conversation", "message", "position", "key", "store"]
+Copied = Literal["rows", "code", "no"]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table and the fate of its rows.
 
-    `erased` says with what they go: `conversation`, `message` or `key` (deleted with that row, by cascade), `person`
-    (deleted by the person's name) or `kept`, followed by the reason.
-    `copied` says whether a backup of PostgreSQL, or a restore into it, carries them over. `rebuilt` names the job that
-    makes them again after a rebuild. `counted_as` is their name in the receipt of an erase.
+    `owner` says with what its rows are erased, and by which columns they are found:
+    - "person": by the column `person`.
+    - "conversation": by cascade of `conversation_key`.
+    - "message": by cascade of `message_key`. "position": by cascade of `conversation_key` and `seq`.
+    - "key": by cascade of an API key.
+    - "store": never; `kept` gives the reason.
+
+    `copied` says how a backup of PostgreSQL, or a restore into it, carries the rows over: "rows" as they are, "code" by
+    statements of its own in `log_copy.py`, "no" not at all. Rows with keys of other rows need code.
+    `rebuilt` names the job that makes the rows again after a rebuild. `counted_as` is their name in the receipt of an
+    erase. `outdated` lists queries to run when messages are erased from which rows of a conversation or person were
+    made. The first one deletes these rows and is counted. The queries may use :person, the :key of the conversation,
+    and the first and last seq and moment of the erased messages.
     """
 
     name: str
-    erased: str
-    copied: bool
+    owner: Owner
+    copied: Copied = "no"
     rebuilt: str | None = None
     counted_as: str | None = None
+    outdated: tuple[str, ...] = ()
+    kept: str | None = None
 
 
+PROFILES: Final = Table("profiles", "person", copied="rows", counted_as="profiles")
 TABLES: Final = (
-    Table("conversations", "person", copied=True, counted_as="conversations"),
-    Table("messages", "conversation", copied=True, counted_as="messages"),
-    Table("texts", "message", copied=True),
-    Table("entries", "message", copied=True, rebuilt="index", counted_as="entries"),
-    Table("vectors", "message", copied=False, rebuilt="vectors", counted_as="vectors"),
-    Table("message_tokens", "message", copied=False, rebuilt="index", counted_as="token_counts"),
-    Table("briefs", "conversation", copied=True, rebuilt="briefs", counted_as="briefs"),
-    Table("brief_entries", "conversation", copied=True, rebuilt="briefs", counted_as="brief_entries"),
-    Table("settings", "person", copied=True, counted_as="settings"),
-    Table("recalls", "person", copied=False, counted_as="recalls"),
-    Table("archived", "message", copied=False, counted_as="archived"),
-    Table("dictionaries", "person", copied=False, counted_as="dictionaries"),
-    Table("topics", "conversation", copied=True, rebuilt="topics", counted_as="topics"),
-    Table("topic_messages", "message", copied=True, rebuilt="topics", counted_as="topic_messages"),
-    Table("feedback", "message", copied=True, counted_as="feedback"),
-    Table("profiles", "person", copied=True, counted_as="profiles"),
-    Table("consents", "person", copied=True, counted_as="consents"),
-    Table("audit", "person", copied=True, counted_as="audit"),
-    Table("blocks", "conversation", copied=False),
-    Table("requests", "person", copied=False),
-    Table("stops", "person", copied=False),
-    Table("embedders", "kept: they name models, not people", copied=False),
-    Table("api_keys", "kept: the operator revokes them; a revoked one keeps its id from being used again", copied=True),
-    Table("sessions", "key", copied=False),
-    Table("erasures", "kept: they prove the erase and hold a hash of the person", copied=False),
-    Table("leases", "kept: they name processes and run out", copied=False),
-)
+    Table("conversations", "person", copied="code", counted_as="conversations"),
+    Table("messages", "conversation", copied="code", counted_as="messages"),
+    Table("texts", "message", copied="code"),
+    Table("entries", "position", copied="code", rebuilt="index", counted_as="entries"),
+    Table("vectors", "position", rebuilt="vectors", counted_as="vectors"),
+    Table("message_tokens", "message", rebuilt="index", counted_as="token_counts"),
+    # The entries come first: their queries look up which versions stay.
+    Table("brief_entries", "conversation", copied="rows", rebuilt="briefs", counted_as="brief_entries",
+          outdated=("delete_outdated_brief_entries", "reopen_brief_entries")),
+    Table("briefs", "conversation", copied="rows", rebuilt="briefs", counted_as="briefs",
+          outdated=("delete_outdated_briefs", "rewind_brief")),
+    Table("settings", "person", copied="rows", counted_as="settings"),
+    Table("recalls", "person", counted_as="recalls"),
+    Table("archived", "message", counted_as="archived"),
+    Table("dictionaries", "person", counted_as="dictionaries"),
+    Table("topics", "conversation", copied="code", rebuilt="topics", counted_as="topics"),
+    Table("topic_messages", "position", copied="code", rebuilt="topics", counted_as="topic_messages"),
+    Table("feedback", "position", copied="rows", counted_as="feedback"),
+    PROFILES,
+    Table("consents", "person", copied="rows", counted_as="consents"),
+    Table("audit", "person", copied="code", counted_as="audit"),
+    Table("blocks", "conversation"),
+    Table("requests", "person"),
+    Table("stops", "person"),
+    Table("embedders", "store", kept="they name models, not people"),
+    Table("api_keys", "store", copied="rows",
+          kept="the operator revokes them; a revoked one keeps its id from being used again"),
+    Table("sessions", "key"),
+    Table("erasures", "store", kept="they prove the erase and hold a hash of the person"),
+    Table("leases", "store", kept="they name processes and run out"),
+)  # fmt: skip
 COUNTED: Final = tuple(table.counted_as for table in TABLES if table.counted_as is not None)
-_UNERASED: Final = ("kept", "key")  # an erase leaves nothing to vacuum there
-VACUUMED: Final = tuple(table.name for table in TABLES if not table.erased.startswith(_UNERASED))
+VACUUMED: Final = tuple(table.name for table in TABLES if table.owner not in ("store", "key"))  # those an erase reaches
+
+
+def owned_by(*owners: Owner) -> tuple[Table, ...]:
+    """Return the tables whose rows have one of these owners."""
+    return tuple(table for table in TABLES if table.owner in owners)
+
+
+def copied_as_rows(*owners: Owner) -> tuple[Table, ...]:
+    """Return the tables of these owners whose rows are copied as they are."""
+    return tuple(table for table in owned_by(*owners) if table.copied == "rows")

@@ -67,6 +67,3 @@ AND NOT EXISTS (SELECT 1 FROM conversations c JOIN blocks b ON b.conversation_ke
 
 -- name: delete_dictionary
 DELETE FROM dictionaries WHERE key = :key AND person = :person;
-
--- name: delete_dictionaries
-DELETE FROM dictionaries WHERE person = :person;

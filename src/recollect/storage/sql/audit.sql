@@ -10,9 +10,6 @@ SELECT a.key, a.at, a.person, a.actor, a.action, a.details, c.name AS conversati
 FROM audit a LEFT JOIN conversations c ON c.key = a.conversation_key
 WHERE a.person = :person AND a.key < :before ORDER BY a.key DESC LIMIT :limit;
 
--- name: delete_audit
-DELETE FROM audit WHERE person = :person;
-
 -- name: forget_audit
 -- system: the audit log of all people is kept for 400 days
 DELETE FROM audit WHERE at < :before;

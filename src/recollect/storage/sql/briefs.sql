@@ -47,18 +47,19 @@ VALUES (:key, :number, :version, :entry, :ended_version, :ended_at);
 UPDATE brief_entries SET ended_version = :version, ended_at = :ended_at
 WHERE conversation_key = :key AND number = :number;
 
--- name: delete_briefs
-DELETE FROM briefs WHERE conversation_key = :key AND through_seq >= :seq;
+-- name: delete_outdated_briefs
+-- Every version that covers the first erased message.
+DELETE FROM briefs WHERE conversation_key = :key AND through_seq >= :first_seq;
 
--- name: last_brief
-SELECT version FROM briefs WHERE conversation_key = :key ORDER BY version DESC LIMIT 1;
-
--- name: delete_brief_entries
-DELETE FROM brief_entries WHERE conversation_key = :key AND version > :version;
+-- name: delete_outdated_brief_entries
+-- Those of the versions that delete_outdated_briefs deletes afterwards.
+DELETE FROM brief_entries WHERE conversation_key = :key AND version > COALESCE((
+    SELECT max(version) FROM briefs WHERE conversation_key = :key AND through_seq < :first_seq), 0);
 
 -- name: reopen_brief_entries
 UPDATE brief_entries SET ended_version = NULL, ended_at = NULL
-WHERE conversation_key = :key AND ended_version > :version;
+WHERE conversation_key = :key AND ended_version > COALESCE((
+    SELECT max(version) FROM briefs WHERE conversation_key = :key AND through_seq < :first_seq), 0);
 
 -- name: rewind_brief
 -- system: only moves a cursor back, so that the worker looks at the conversation again
@@ -88,12 +89,3 @@ DELETE FROM briefs;
 -- name: delete_all_brief_entries
 -- system: see delete_all_entries
 DELETE FROM brief_entries;
-
--- name: count_briefs
-SELECT (SELECT count(*) FROM briefs WHERE conversation_key = :key AND through_seq >= :seq) AS briefs,
-       (SELECT count(*) FROM brief_entries WHERE conversation_key = :key AND version > COALESCE((
-           SELECT max(version) FROM briefs WHERE conversation_key = :key AND through_seq < :seq), 0)
-       ) AS brief_entries;
-
--- name: first_between
-SELECT min(seq) AS seq FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop;

@@ -5,14 +5,6 @@
 SELECT key, person, name, title, tags, zone, created_at, last_seq FROM conversations
 WHERE key > :after ORDER BY key LIMIT :limit;
 
--- name: briefs_of_conversation
-SELECT version, through_seq AS through, messages, tokens, created_at AS now, model, body FROM briefs
-WHERE conversation_key = :key ORDER BY version;
-
--- name: brief_entries_of_conversation
-SELECT number, version, entry, ended_version, ended_at FROM brief_entries
-WHERE conversation_key = :key ORDER BY number;
-
 -- name: topics_of_conversation
 SELECT key, id, opened_seq, created_at, active_at, active_seq, accesses, restored, cold, title, summary, summary_seq,
        by_hand, named, tags, pinned, importance, deletions, merged_into, merged_at
@@ -32,9 +24,6 @@ SELECT seq, topic_key AS topic FROM topic_messages WHERE conversation_key = :key
 -- name: copy_member
 INSERT INTO topic_messages (conversation_key, seq, topic_key) VALUES (:key, :seq, :topic);
 
--- name: feedback_of_conversation
-SELECT seq, kind, value, at AS now FROM feedback WHERE conversation_key = :key ORDER BY seq, kind;
-
 -- name: topics_state_of_conversation
 SELECT topiced_seq, active_topic, grouped_by_hand, topics_version FROM conversations WHERE key = :key;
 
@@ -43,47 +32,11 @@ UPDATE conversations SET topiced_seq = :assigned, active_topic = :active, groupe
     topics_version = :version
 WHERE key = :key;
 
--- name: every_setting
--- system: a backup holds the settings of all people
-SELECT person, name, value, changed_at AS now FROM settings ORDER BY person, name;
-
--- name: every_profile
--- system: a backup holds the profiles of all people
-SELECT person, body, updated_at AS now FROM profiles ORDER BY person;
-
--- name: every_consent
--- system: a backup holds the consents of all people
-SELECT person, granted, at AS now FROM consents ORDER BY person;
-
 -- name: every_audit
 -- system: a backup holds the audit log of all people
 SELECT a.key, a.at, a.person, a.actor, a.action, a.details, c.name AS conversation
 FROM audit a LEFT JOIN conversations c ON c.key = a.conversation_key
 WHERE a.key > :after ORDER BY a.key LIMIT :limit;
-
--- name: delete_every_profile
--- system: a restore replaces the profiles of all people
-DELETE FROM profiles;
-
--- name: delete_every_consent
--- system: a restore replaces the consents of all people
-DELETE FROM consents;
-
--- name: delete_every_audit
--- system: a restore replaces the audit log of all people
-DELETE FROM audit;
-
--- name: delete_everything
--- system: a restore replaces the whole log
-DELETE FROM conversations;
-
--- name: delete_every_dictionary
--- system: a restore replaces the whole log
-DELETE FROM dictionaries;
-
--- name: delete_every_setting
--- system: a restore replaces the settings of all people
-DELETE FROM settings;
 
 -- name: set_last_seq
 UPDATE conversations SET last_seq = :last_seq WHERE key = :key;

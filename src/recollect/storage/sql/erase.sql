@@ -27,22 +27,13 @@ DELETE FROM messages WHERE key = :key;
 -- name: delete_between
 DELETE FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop;
 
--- name: count_between
-SELECT count(*) AS messages, count(e.seq) AS entries, count(t.message_key) AS token_counts,
-       count(a.message_key) AS archived, count(o.seq) AS topic_messages,
-       CAST(COALESCE(sum((
-           SELECT count(*) FROM feedback f WHERE f.conversation_key = m.conversation_key AND f.seq = m.seq
-       )), 0) AS BIGINT) AS feedback,
-       CAST(COALESCE(sum((
-           SELECT count(*) FROM vectors v WHERE v.conversation_key = m.conversation_key AND v.seq = m.seq
-       )), 0) AS BIGINT) AS vectors
+-- name: describe_erased
+-- The messages that are about to be erased: from seq :first to :last, from :start to before :stop, of a topic if named.
+SELECT count(*) AS messages, min(seq) AS first_seq, max(seq) AS last_seq, min(at) AS first_at, max(at) AS last_at
 FROM messages m
-LEFT JOIN entries e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
-LEFT JOIN message_tokens t ON t.message_key = m.key
-LEFT JOIN archived a ON a.message_key = m.key
-LEFT JOIN topic_messages o ON o.conversation_key = m.conversation_key AND o.seq = m.seq
 WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop
-AND (CAST(:topic AS BIGINT) IS NULL OR o.topic_key = :topic);
+AND (CAST(:topic AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM topic_messages o
+     WHERE o.conversation_key = m.conversation_key AND o.seq = m.seq AND o.topic_key = :topic));
 
 -- name: delete_topic_messages
 DELETE FROM messages WHERE key IN (
@@ -56,9 +47,6 @@ SET messages = (SELECT count(*) FROM messages WHERE conversation_key = :key),
     first_at = (SELECT min(at) FROM messages WHERE conversation_key = :key),
     last_at  = (SELECT max(at) FROM messages WHERE conversation_key = :key)
 WHERE key = :key;
-
--- name: delete_settings
-DELETE FROM settings WHERE person = :person;
 
 -- name: record_erasure
 INSERT INTO erasures (id, owner, kind, counts, at, pending)

@@ -30,6 +30,3 @@ DELETE FROM profiles WHERE person = :person;
 INSERT INTO consents (person, granted, at) VALUES (:person, :granted, :now)
 ON CONFLICT (person) DO UPDATE SET granted = excluded.granted, at = excluded.at
 WHERE consents.granted <> excluded.granted;
-
--- name: delete_consent
-DELETE FROM consents WHERE person = :person;

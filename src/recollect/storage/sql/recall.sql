@@ -73,9 +73,6 @@ INSERT INTO recalls (person, at, metrics) VALUES (:person, :at, :metrics);
 -- name: recalls_since
 SELECT at, metrics FROM recalls WHERE person = :person AND at >= :since ORDER BY at, key LIMIT :limit;
 
--- name: delete_recalls
-DELETE FROM recalls WHERE person = :person;
-
 -- name: forget_recalls
 -- system: the metrics of all people are kept for 30 days
 DELETE FROM recalls WHERE at < :before;

@@ -14,15 +14,6 @@ INSERT INTO api_keys
     (id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at)
 VALUES (:id, :hash, :label, :person, :department, :ministry, :clearances, :scopes, :created_at, :expires_at, :revoked_at);
 
--- name: every_whole_key
--- system: a backup holds all keys, with their hashes
-SELECT id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
-FROM api_keys ORDER BY id;
-
--- name: delete_every_key
--- system: a restore replaces all keys, and ends all sessions
-DELETE FROM api_keys;
-
 -- name: every_key
 -- system: the operator sees all keys, without their hashes
 SELECT id, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
@@ -74,11 +65,8 @@ SELECT fingerprint FROM requests WHERE person = :person AND id = :id;
 -- system: idempotency keys of all people that are too old to be used again
 DELETE FROM requests WHERE at < :before;
 
--- name: delete_requests
-DELETE FROM requests WHERE person = :person;
-
--- name: delete_stops
-DELETE FROM stops WHERE person = :person AND (CAST(:conversation AS TEXT) IS NULL OR conversation = :conversation);
+-- name: delete_stop
+DELETE FROM stops WHERE person = :person AND conversation = :conversation;
 
 -- name: put_stop
 INSERT INTO stops (person, conversation, at) VALUES (:person, :conversation, :now)
