@@ -5,15 +5,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# The tests start hundreds of processes. Without bytecode each one would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help serve demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
 	@echo "make demo       show what it does: import a small conversation that ships with the project"
-	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 12 minutes)"
-	@echo "make fast       the quick tests alone (about 4 minutes)"
-	@echo "make coverage   the same, and which lines they reach (about 6 minutes)"
+	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 10 minutes)"
+	@echo "make fast       the quick tests alone (about 3 minutes)"
+	@echo "make coverage   all tests but the kills, and which lines they reach (about 6 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
@@ -52,16 +55,17 @@ test: lint $(VENV)/ready
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them; killing processes, filling disks, cutting the power …"
 	@$(PYTEST) -n 4 --dist worksteal
 
-coverage: COVERAGE = --cov --cov-report=term:skip-covered
-coverage: fast
+coverage: $(VENV)/ready
+	@echo "Running all tests but the kills, and noting which lines they reach …"
+	@$(PYTEST) -m "not kill" -n 4 --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/ready
 	@echo "Checking format, lint and types …"
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary
 
 fast: $(VENV)/ready
-	@echo "Running the tests on SQLite and on a PostgreSQL started for them …"
-	@$(PYTEST) -m "not kill" -n 3 --dist worksteal $(COVERAGE)
+	@echo "Running the quick tests on SQLite and on a PostgreSQL started for them …"
+	@$(PYTEST) -m "not kill and not slow" -n 4 --dist worksteal
 
 kill: $(VENV)/ready
 	@echo "Killing processes at random points, filling disks, cutting the power …"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from psycopg import sql
 
 from recollect import Memory
 from recollect.testing import FakeClock, FakeEmbedder
 from support.fault_server import FaultServer
+from support.postgres import SchemaPool, new_schema
 
 ROOM = 4 * 1024**3  # bytes that PostgreSQL servers of all test processes may need
 
@@ -81,25 +80,32 @@ def _let_nobody_analyse(uri: str) -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
+@pytest.fixture(scope="session")
+def schemas(pg_server: str) -> Iterator[SchemaPool]:
+    """Schemas with our tables, without rows."""
+    with closing(SchemaPool(pg_server)) as pool:
+        yield pool
+
+
 @pytest.fixture
-def pg(pg_server: str) -> Iterator[str]:
-    """The DSN of an empty PostgreSQL schema for one test."""
-    yield from _new_schema(pg_server)
+def pg(schemas: SchemaPool) -> Iterator[str]:
+    """The DSN of a PostgreSQL schema without rows, for one test."""
+    with schemas.lend() as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def empty_pg(pg_server: str) -> Iterator[str]:
+    """The DSN of a PostgreSQL schema without tables, for one test."""
+    with new_schema(pg_server) as dsn:
+        yield dsn
 
 
 @pytest.fixture(scope="module")
-def shared_pg(pg_server: str) -> Iterator[str]:
+def shared_pg(schemas: SchemaPool) -> Iterator[str]:
     """The DSN of a PostgreSQL schema for all tests of a module."""
-    yield from _new_schema(pg_server)
-
-
-def _new_schema(pg_server: str) -> Iterator[str]:
-    """A schema of its own is as good as a database, and ten times quicker to make."""
-    name = f"recollect_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(pg_server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
-        yield f"{pg_server}{'&' if '?' in pg_server else '?'}options=-csearch_path%3D{name}"
-        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+    with schemas.lend() as dsn:
+        yield dsn
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

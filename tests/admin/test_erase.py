@@ -257,6 +257,7 @@ def test_text_that_another_person_wrote_too_is_not_counted_as_remaining(open_mem
     assert (receipt.remaining, receipt.pending) == (0, False)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 2)), max_size=12), st.data())
 def test_everyone_elses_rows_are_equal_before_and_after_any_erase(
     tmp_path_factory: pytest.TempPathFactory, adds: list[tuple[str, str, int]], data: st.DataObject

@@ -84,6 +84,7 @@ def _wrong(names: Iterable[str], find: Callable[[str], Any], expected: Callable[
     return {name: value for name, value in found.items() if value != expected(name)}
 
 
+@pytest.mark.slow
 def test_a_damaged_brief_is_noticed_in_a_context_and_made_anew(open_memory: Open, location: str) -> None:
     """B phase 8.3: contexts work and name it, and the worker makes it anew from the log."""
     memory, before = _damaged(open_memory, location, *DAMAGES)
@@ -99,6 +100,7 @@ def test_a_damaged_brief_is_made_anew_for_who_asks_for_it(open_memory: Open, loc
     assert _wrong(before, memory.brief, lambda name: before[name]) == {}
 
 
+@pytest.mark.slow
 def test_a_damaged_brief_is_made_anew_by_the_next_fold(open_memory: Open, location: str) -> None:
     memory, before = _damaged(open_memory, location, *DAMAGES)
     for name in before:

@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from recollect import Memory
 from recollect.core.compression.brief import Brief
 from recollect.settings import Settings
@@ -197,6 +199,7 @@ def test_erasing_everything_that_was_said_leaves_no_brief(open_memory: Open, loc
 # Made anew, copied.
 
 
+@pytest.mark.slow
 def test_a_rebuild_makes_the_same_briefs_again(open_memory: Open, model: FakeModel | None) -> None:
     memory = open_memory(settings="B", model=model)
     memory.add_many("trip", [*user_turns(*FACTS), *long_turns(32, first=5)])

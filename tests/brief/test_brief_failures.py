@@ -67,6 +67,7 @@ FAILURES: dict[str, Callable[[], Any]] = {
 TURNS = 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("location", "failure"),
     [("sqlite", name) for name in FAILURES] + [("postgres", "hang"), ("postgres", "garbage")],
@@ -200,6 +201,7 @@ def malformed() -> Iterator[str]:
         yield good[: chance.randrange(1, len(good) - 1)]
 
 
+@pytest.mark.slow
 def test_two_hundred_malformed_answers_cost_one_repair_each_and_nothing_else() -> None:
     """R7: no exception, at most one more call, older versions stay as they are, and their facts in the ledger."""
     corpus = [text for _, text in zip(range(200), malformed(), strict=False)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from recollect import Memory
@@ -15,6 +17,7 @@ from recollect.cli import app
 from support.fault_server import FaultServer
 
 RUNNER = CliRunner()
+typer.testing._get_command = cache(typer.main.get_command)  # made anew for every command, it takes longer than most
 Run = Callable[..., Any]
 
 

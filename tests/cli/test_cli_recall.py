@@ -110,6 +110,7 @@ def test_the_built_in_model_finds_what_was_added_in_other_words(run: Run, db: st
     assert "dog" in hit["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", HOSTILE)
 def test_any_text_is_a_question(run: Run, trip: str, query: str) -> None:
     asked = ("--", query)

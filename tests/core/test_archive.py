@@ -307,6 +307,7 @@ def test_the_size_of_a_dictionary_grows_with_the_text_to_a_limit() -> None:
     assert sizes[-1] == archive.MAX_DICTIONARY_BYTES
 
 
+@pytest.mark.slow
 def test_eight_threads_share_dictionaries() -> None:
     archive.forget(archive.SHIPPED_ID)
     archive.forget(FIRST_LEARNED_ID)
@@ -353,6 +354,7 @@ def test_a_learned_dictionary_without_its_base_is_refused() -> None:
         archive.encode(CHAT, Dictionary(FIRST_LEARNED_ID + 7, own().body))
 
 
+@pytest.mark.slow
 def test_only_a_few_dictionaries_stay_compiled() -> None:
     several = {
         number: learned_dictionary(number, own().body)

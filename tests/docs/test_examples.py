@@ -19,6 +19,7 @@ def test_there_are_examples() -> None:
     assert names >= {"docs/quickstart.md", "docs/concepts.md", "docs/reference/python.md"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path: Path) -> None:
     printed = run_examples(page, tmp_path)

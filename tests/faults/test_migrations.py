@@ -144,7 +144,7 @@ class Postgres:
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Sqlite | Postgres:
     if request.param is Sqlite:
         return Sqlite(str(tmp_path / "memory.db"))
-    return Postgres(request.getfixturevalue("pg"))
+    return Postgres(request.getfixturevalue("empty_pg"))
 
 
 def _contents(database: Sqlite | Postgres, like: Database | None = None) -> Database:

@@ -279,6 +279,7 @@ def large_file(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
     return path
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_in_constant_memory(large_file: Path) -> None:
     tracemalloc.start()
     conversations = sum(isinstance(item, Batch) for item in read_file(large_file))

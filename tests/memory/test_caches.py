@@ -67,6 +67,7 @@ def erase_person(memory: Memory, folder: Path) -> None:
     memory.erase(person="local")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [erase_conversation, erase_person], ids=lambda end: end.__name__)
 def test_nothing_of_what_was_erased_is_left_in_memory(open_memory: Open, end: Any, tmp_path: Path) -> None:
     memory = open_memory(embedder=FakeEmbedder(16))

@@ -103,6 +103,7 @@ def run(location: str, folder: Path, steps: list[tuple[str, object]], caplog: py
     assert not [record for record in caplog.records if CANARY in record.getMessage() + str(record.exc_info or "")]
 
 
+@pytest.mark.slow
 @given(PROGRAMS)
 def test_without_consent_nothing_shows_the_profile_on_sqlite(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, steps: list[tuple[str, object]]
@@ -111,6 +112,7 @@ def test_without_consent_nothing_shows_the_profile_on_sqlite(
     run(str(folder / "memory.db"), folder, steps, caplog)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(PROGRAMS)
 def test_without_consent_nothing_shows_the_profile_on_postgresql(

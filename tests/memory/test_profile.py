@@ -106,6 +106,7 @@ def test_without_consent_a_prompt_is_the_same_as_without_a_profile(memory: Memor
     assert memory.context("trip", "Which tool for module3?", budget=budget) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [120, 300, 500, 1000, 2000, 2001, 4000])
 def test_a_long_profile_takes_a_tenth_of_the_budget_and_leaves_recall_its_share(memory: Memory, budget: int) -> None:
     tell(memory, "trip", long_talk(60))

@@ -60,6 +60,7 @@ def test_any_string_round_trips_or_is_replaced_with_a_flag_alike_on_both(
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 @given(content=ANYTHING)
 @example(content="node.js C++ what's up? AND OR NOT NEAR( \"* col:x ^ -y")
 @example(content="وزارة الوزارةُ إدارة ادارة")
@@ -92,6 +93,7 @@ def test_no_query_is_read_as_syntax(memory: Memory, query: str) -> None:
     assert len(memory.history("trip")) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples * 5)  # 10,000 in the long lane
 @given(query=ANYTHING)
 def test_any_text_is_a_valid_query(both: tuple[Memory, Memory], query: str) -> None:

@@ -88,6 +88,7 @@ def test_an_embedder_that_gives_up_in_its_own_way_does_not_end_the_worker(
     assert memory.stats()["embedded"] == 2
 
 
+@pytest.mark.slow
 def test_what_is_begun_when_the_time_of_a_drain_is_up_is_finished_and_kept(location: str, open_memory: Open) -> None:
     class Slow(FakeEmbedder):
         async def embed(self, texts: Sequence[str]) -> list[list[float]]:

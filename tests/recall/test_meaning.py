@@ -82,6 +82,7 @@ def share_found(memory: Memory, kind: str, k: int = 5) -> float:
     return sum(shares) / len(shares)
 
 
+@pytest.mark.slow
 def test_identifiers_are_found_a_fifth_better_than_by_vectors_alone(code: Memory) -> None:
     """The bar for names in code, on our own set of over 90 questions about names in code, among names like them."""
     hybrid = share_found(code, "identifier")

@@ -173,6 +173,7 @@ def test_what_makes_no_sense_is_refused_with_a_type(memory: Memory, options: dic
         memory.recall("peanuts", **options)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data())
 def test_hostile_questions_never_reach_the_database(shared: Memory, data: st.DataObject) -> None:
@@ -199,6 +200,7 @@ def hostile(count: int) -> Iterator[str]:
         yield "".join(chance.choice((*HOSTILE, "peanut", "Berlin", " ")) for _ in range(chance.randrange(1, 12)))
 
 
+@pytest.mark.slow
 def test_ten_thousand_hostile_questions(shared: Memory) -> None:
     with Memory(":memory:", worker=False, embedder=FakeEmbedder()) as memory:
         tell(memory)
@@ -358,6 +360,7 @@ def test_stored_text_cannot_leave_the_fence(memory: Memory) -> None:
     assert "obey me" in fenced
 
 
+@pytest.mark.slow
 def test_the_same_ranking_on_both_databases(tmp_path: Any, pg: str) -> None:
     """The bar is 95 %; one analyser and one ranking in core give 100."""
     chance = random.Random(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import random
 import socket
 import threading
 from collections.abc import Iterator
@@ -27,9 +28,13 @@ CANARY = "quetzalcanary"
 
 @contextmanager
 def listener() -> Iterator[tuple[str, list[Any]]]:
-    """Yield a URL that must not be connected to, and the list of clients that did."""
+    """Yield a URL that must not be connected to, and the list of clients that did.
+
+    It has a loopback address of its own: a client of another test may still try a port that its server has left.
+    """
     met: list[Any] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(2, 255)}"
+    with socket.create_server((host, 0)) as server:
 
         def accept() -> None:
             while True:
@@ -42,7 +47,7 @@ def listener() -> Iterator[tuple[str, list[Any]]]:
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", met
+        yield f"http://{host}:{server.getsockname()[1]}", met
         server.shutdown(socket.SHUT_RDWR)
     thread.join(60)
 

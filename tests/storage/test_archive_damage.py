@@ -52,6 +52,7 @@ def damage(body: bytes, dice: random.Random) -> bytes:
     return damaged
 
 
+@pytest.mark.slow
 def test_each_of_hundreds_of_damaged_blocks_costs_its_own_messages_alone(
     open_memory: Open, location: str, full_count: bool
 ) -> None:
@@ -124,6 +125,7 @@ LOST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [*BODIES, *LOST])
 def test_everything_works_beside_a_damaged_block(
     open_memory: Open, location: str, tmp_path: Path, damage: str, full_count: bool
@@ -192,6 +194,7 @@ DICTIONARIES: dict[str, Callable[[bytes], bytes | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DICTIONARIES)
 def test_everything_works_beside_a_damaged_dictionary(
     open_memory: Open, location: str, tmp_path: Path, damage: str, full_count: bool

@@ -54,6 +54,7 @@ def add_canaries(memory: Memory) -> tuple[list[str], str]:
     return ids, topic.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["message", "day", "topic", "conversation", "person"])
 def test_no_byte_of_what_was_erased_is_left_in_the_archive(open_memory: Open, location: str, scope: str) -> None:
     memory, omar = (open_memory(person=name, settings=folding_settings()) for name in ("sara", "omar"))

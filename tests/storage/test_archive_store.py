@@ -60,6 +60,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield memory, where
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 4)
 @given(texts=st.lists(ANYTHING, min_size=3, max_size=20))
 @example(texts=NASTY)
@@ -77,6 +78,7 @@ def test_any_text_comes_back_from_the_archive_as_it_was_stored(shared: tuple[Mem
     archived_keys(where)
 
 
+@pytest.mark.slow
 def test_the_largest_messages_come_back_from_the_archive_as_they_were(
     open_memory: Open, location: str, full_count: bool
 ) -> None:
@@ -104,6 +106,7 @@ def sizes(location: str) -> tuple[int, int]:
     return sum(map(len, found)), sum(map(len, plain))
 
 
+@pytest.mark.slow
 def test_dictionaries_are_learned_from_an_archive_that_grows(
     open_memory: Open, location: str, full_count: bool
 ) -> None:
@@ -218,6 +221,7 @@ def test_what_happens_while_a_topic_folds_leaves_texts_and_counts_right(
         assert [one.tags for one in memory.topics("trip") if one.id == whole] == [("tagged",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [TRAINING, REPACKING])
 @pytest.mark.parametrize("scope", ["message", "person"])
 def test_what_is_erased_while_a_dictionary_is_learned_is_not_in_it(
@@ -253,6 +257,7 @@ def bytes_of(location: str, *tables: str) -> int:
 ARCHIVE = ("blocks", "blocks_conversation", "archived", "dictionaries", "dictionaries_person")
 
 
+@pytest.mark.slow
 @on_sqlite
 def test_a_file_becomes_smaller_by_what_was_archived(open_memory: Open, location: str, clock: FakeClock) -> None:
     """Text shrinks by at least 55 %, the whole file by at least a quarter, as free pages are released."""

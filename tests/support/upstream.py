@@ -221,7 +221,10 @@ def _wants_a_tool(body: Any) -> bool:
 
 
 def _call(body: Any) -> dict[str, Any]:
-    function = {"name": body["tools"][0]["function"]["name"], "arguments": '{"city":"Jeddah","days":2}'}
+    function = {
+        "name": body["tools"][0].get("function", {}).get("name", "unknown"),
+        "arguments": '{"city":"Jeddah","days":2}',
+    }
     return {"id": f"call_{len(body['messages'])}", "type": "function", "function": function}
 
 

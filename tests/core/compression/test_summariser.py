@@ -354,6 +354,7 @@ def summarise_fifth_version(said: list[list[Message]]) -> None:
     summarise(said, length=length_for_version(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [16_000, 250_000])  # 64,000 characters of a message are read
 @pytest.mark.parametrize(
     "text", ["a", "a ", "a. ", "我", "?", "- **x** ", "```\n", "[x](", "I'm ", "' ", "\n", "I and "]

@@ -422,6 +422,7 @@ HOSTILE: Mapping[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5_000, 250_000])  # prose is read up to 20,000 characters, links up to a megabyte
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_texts_are_read_in_linear_time(make: Callable[[int], str], n: int) -> None:

@@ -147,6 +147,7 @@ HARD = ["a ", "a", "a_", "_", "a.", "a/", "a::", "`a", "a(", "--a", "$a", "@a", 
 HARD += ["/", "\\", "class A", "const a ", "error 12 ", "a-", "a.b(", "from a", "SELECT a", "def a", "a1b2c3d4 ", "字"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [find_identifiers, is_code_question])
 @pytest.mark.parametrize("pattern", HARD)
 def test_a_repeated_pattern_is_read_in_linear_time(pattern: str, read: Callable[[str], object]) -> None:

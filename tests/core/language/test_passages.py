@@ -301,6 +301,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("x", "`x`")], ids=["bare", "between words"])
 @pytest.mark.parametrize("pattern", HARD.values(), ids=HARD)
 def test_a_repeated_pattern_is_split_in_linear_time(pattern: str, before: str, after: str) -> None:

@@ -123,12 +123,14 @@ HISTORY = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(**HISTORY)
 def test_every_context_keeps_its_promises_on_sqlite(tmp_path: Path, **drawn: Any) -> None:
     assert_promises_hold(str(tmp_path / "memory.db"), **drawn)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)  # opening takes its time there
 @given(**HISTORY)
 def test_every_context_keeps_its_promises_on_postgres(pg: str, **drawn: Any) -> None:
@@ -255,6 +257,7 @@ def test_brief_and_ledger_take_less_than_a_thousand_tokens_however_long_the_talk
     assert any("colour7 " in one["text"] for one in part(asked, "important_data"))
 
 
+@pytest.mark.slow
 def test_a_prompt_is_the_same_whatever_was_asked_before(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brief_section, "CACHED_NARRATIVES", 2)
     memory = open_memory(settings=preset("D"))

@@ -103,6 +103,7 @@ def test_in_a_run_of_characters_without_any_blank_or_sign() -> None:
     assert "四七一一" in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [QUESTION, ""], ids=["asked", "not asked"])
 @pytest.mark.parametrize(
     "pattern",

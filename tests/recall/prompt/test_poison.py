@@ -55,6 +55,7 @@ def as_stored(text: str, history: Sequence[Message]) -> bool:
     return any(all(line.strip() in message.content for line in text.split("\n")) for message in history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "source"),
     [("tool", "tool"), ("user", "imported"), ("assistant", "assistant"), ("user", "typed"), ("user", "tool")],
