@@ -9,7 +9,8 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help serve demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
-        bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits docs clean
+        bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
+        bench-versions docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -29,6 +30,7 @@ help:
 	@echo "make bench-context  prompts a second, beside what the embedder alone does (minutes)"
 	@echo "make bench-server   what the server bears: prompts, messages, open streams (minutes)"
 	@echo "make bench-limits   what a megabyte of hostile text costs, beside one pass over it"
+	@echo "make bench-versions  what add, recall and context cost, beside an older commit (BASE=commit; minutes)"
 	@echo "make bench-lexical  three ways to keep the words of messages (minutes)"
 	@echo "make docs       write the generated pages anew and build the documentation into build/docs"
 	@echo "make clean      remove the environment and everything built"
@@ -114,6 +116,11 @@ bench-server: $(VENV)/ready
 
 bench-limits: $(VENV)/ready
 	@$(BIN)/python -m bench.limits $(ARGS)
+
+BASE ?= HEAD~1
+
+bench-versions: $(VENV)/ready
+	@$(BIN)/python -m bench.versions --base $(BASE) $(ARGS)
 
 bench-lexical: $(VENV)/ready
 	@$(BIN)/python -m bench.lexical --data $(DATA) $(ARGS)

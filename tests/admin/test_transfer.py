@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from recollect import Conflict, InvalidInput, Memory
@@ -191,6 +192,20 @@ def test_an_export_never_replaces_what_is_not_an_export(memory: Memory, tmp_path
     for target in (tmp_path / "nowhere" / "x", tmp_path):
         with pytest.raises(InvalidInput):
             memory.export(target)
+
+
+def test_an_export_onto_an_open_database_does_not_release_its_locks(memory: Memory, tmp_path: Path) -> None:
+    """The database may be one that this process uses beside the memory, whichever store that is on."""
+    path = tmp_path / "other.db"
+    try_to_write = "import apsw, sys; apsw.Connection(sys.argv[1]).execute('BEGIN IMMEDIATE')"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE precious (a)")
+    connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Conflict):
+        memory.export(path)
+    other = subprocess.run([sys.executable, "-c", try_to_write, path], capture_output=True, text=True, timeout=60)
+    connection.close()
+    assert "BusyError" in other.stderr
 
 
 def test_the_database_itself_is_neither_overwritten_nor_read(tmp_path: Path) -> None:

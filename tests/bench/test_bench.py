@@ -19,7 +19,7 @@ from bench.recall import Outcome, compare, evaluate, evidence, losses, packed
 from bench.word_stores import IndexedMessage
 from rich.console import Console
 
-from bench import figures
+from bench import figures, versions
 
 
 def message(id: str, content: str, speaker: str = "user") -> dict[str, str]:
@@ -268,3 +268,17 @@ def test_times_of_parts_add_up():
 def test_a_chart_is_drawn_and_escaped():
     drawn = grouped_bars("a < b", [("set any@10", {"ours": 0.8, "none": math.nan}, 0.75)])
     assert drawn.startswith("<svg") and "a &lt; b" in drawn and drawn.count("<title>") == 1
+
+
+# Versions
+
+
+def test_a_version_costs_something_for_each_call():
+    assert all(cost > 0 for cost in versions.measure(messages=20).values())
+
+
+def test_a_call_that_costs_a_tenth_more_is_noticed(capsys: pytest.CaptureFixture[str]):
+    before = [1.0, 1.1, 0.9]
+    assert versions.report({"add": (before, [1.02 * cost for cost in before])}, "base")
+    assert not versions.report({"add": (before, [1.1 * cost for cost in before])}, "base")
+    assert "1.100" in capsys.readouterr().out

@@ -424,3 +424,9 @@ def test_an_embedder_is_looked_at_when_it_is_given(location: str) -> None:
     for odd in ("text", object()):
         with pytest.raises(InvalidInput):
             Memory(location, embedder=odd)  # type: ignore[arg-type]
+
+
+def test_recall_takes_no_banks_while_there_are_none(memory: Memory) -> None:
+    """A parameter that can only be refused promises what is not there."""
+    with pytest.raises(TypeError, match="banks"):
+        memory.recall("what can't I eat?", banks=["personal"])

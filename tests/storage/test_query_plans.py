@@ -1,0 +1,41 @@
+"""No query that serves one person reads a whole table: its cost follows what the person has, not what the store has."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.storage import queries
+
+GOLDEN = max((Path(__file__).parents[1] / "golden").glob("schema_*.sqlite"))
+SMALL = {
+    "get_profile": "reads one row from a subquery",
+    "topics_state": "reads the embedders, of which there are a few",
+}
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> apsw.Connection:
+    return apsw.Connection(str(shutil.copy(GOLDEN, tmp_path / "golden.db")))
+
+
+def scans(connection: apsw.Connection, query: queries.Query) -> list[str]:
+    """Return the steps of a query's plan that read a whole table. Rows handed over as JSON do not count."""
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sql}", dict.fromkeys(query.parameters))
+    steps = [step for *_, step in plan]
+    return [step for step in steps if step.startswith("SCAN ") and not step.endswith(("ROW", ":"))]
+
+
+def test_no_query_of_one_person_reads_a_whole_table(connection: apsw.Connection) -> None:
+    for query in queries.load("sqlite").values():
+        is_template = "{columns}" in query.sql
+        if query.system is None and not is_template and query.name not in SMALL:
+            assert scans(connection, query) == [], query.name
+
+
+def test_a_query_that_reads_a_whole_table_is_noticed(connection: apsw.Connection) -> None:
+    planted = queries.parse("-- name: planted\nDELETE FROM message_tokens WHERE counter = :person;")["planted"]
+    assert scans(connection, planted) == ["SCAN message_tokens"]
