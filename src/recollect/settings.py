@@ -36,7 +36,10 @@ class Settings(BaseModel):
     memory_summary_token_cap: int = Field(500, ge=50, le=10_000, description="longest narrative of a brief, in tokens")
     memory_prompt_token_budget: int = Field(3000, ge=200, le=1_000_000, description="most tokens of a whole prompt")
     memory_chunk_summarize_threshold: int = Field(
-        6000, ge=0, le=1_000_000, description="compress older turns above so many tokens; 0: off"
+        6000,
+        ge=0,
+        le=1_000_000,
+        description="compress all but the newest turns above so many tokens of brief and turns; 0: off",
     )
     memory_summarizer_model: str | None = Field(
         None, description="name of the model that writes briefs; none: the built-in summariser"
@@ -47,14 +50,16 @@ class Settings(BaseModel):
     # When older turns are compressed into the brief, and how long it is
     compress_messages_at: int = Field(0, ge=0, le=100_000, description="compress at so many messages; 0: off")
     compress_messages_keep: int = Field(3, ge=1, le=100_000, description="newest messages that are then kept")
-    compress_tokens_above: int = Field(0, ge=0, le=1_000_000, description="compress above so many tokens; 0: off")
+    compress_tokens_above: int = Field(
+        0, ge=0, le=1_000_000, description="compress above so many tokens, with the system prompt; 0: off"
+    )
     compress_tokens_keep: int = Field(2500, ge=1, le=1_000_000, description="tokens of newest turns that are then kept")
     compress_tokens_until: int = Field(
         0, ge=0, le=1_000_000, description="or compress the oldest turns until so many tokens are left; 0: off"
     )
     compress_daily: bool = Field(False, description="compress what was said before today")
     narrative_policy: Literal["tokens", "words"] = Field(
-        "tokens", description="limits the narrative by tokens, or by words that grow with each version"
+        "tokens", description="what limits the narrative: tokens, or a number of words that grows with each version"
     )
     memory_brief_token_budget: int = Field(
         1000, ge=0, le=100_000, description="most tokens of brief and ledger in a prompt"
@@ -84,7 +89,9 @@ class Settings(BaseModel):
     max_half_life_seconds: float = Field(
         2_592_000, ge=1, le=1e9, description="longest half-life of a topic, in seconds"
     )
-    access_threshold_for_lt: int = Field(5, ge=1, le=10_000, description="accesses after which the half-life doubles")
+    access_threshold_for_lt: int = Field(
+        5, ge=1, le=10_000, description="the half-life doubles with every so many accesses"
+    )
     max_messages_per_topic: int = Field(
         12, ge=1, le=1_000_000, description="messages of a topic above which older ones are archived"
     )
@@ -99,7 +106,9 @@ class Settings(BaseModel):
     embedder_dimensions: int = Field(384, ge=1, le=8192, description="numbers in a vector of that embedder")
     api_key: str | None = Field(None, repr=False, description="API key for model and embedder; never stored")
     provider_timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer, in seconds")
-    provider_retries: int = Field(2, ge=0, le=10, description="further attempts after a failure that may pass")
+    provider_retries: int = Field(
+        2, ge=0, le=10, description="further attempts after a temporary failure; chat answers have none"
+    )
 
     # Chat
     chat_system_prompt: str = Field(
@@ -129,7 +138,7 @@ class Settings(BaseModel):
 
     # The worker and imports
     worker_poll_seconds: float = Field(
-        1.0, ge=0.01, le=3600, description="seconds between looks for work that other processes left"
+        1.0, ge=0.01, le=3600, description="how often to look for work that other processes left, in seconds"
     )
     worker_lease_seconds: float = Field(
         60.0, ge=0.05, le=3600, description="seconds that a lease on work lasts unless it is renewed"
@@ -193,7 +202,10 @@ CHOSEN_BY_PERSON: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LayeredSettings:
-    """Settings with the origin of each value: constructor, stored, operator, environment, file or default."""
+    """Settings with the origin of each value: constructor, stored, operator, environment, file or default.
+
+    `stored` stands for what the person changed, `operator` for what the operator changed for everybody.
+    """
 
     settings: Settings
     origins: dict[str, str]
@@ -207,7 +219,7 @@ def merge_layers(
     *,
     operator: Mapping[str, str] | None = None,
 ) -> LayeredSettings:
-    """Merge the layers, the strongest value first, and check the result.
+    """Merge the layers and check the result. A later layer below replaces the values of those before it.
 
     `stored` and `operator` are changes at run time as JSON texts. A stored value that is not valid is left out.
     """
@@ -289,7 +301,10 @@ def read_settings_file(path: Path, *, named: bool) -> dict[str, Any]:
         raise InvalidInput("invalid_setting", f"{path} sets {sorted(unknown)[0]!r}, which is no setting.")
     urls = sorted(set(table) & {"model_url", "embedder_url"})
     if urls and not named:
-        reason = f"{path} sets {urls[0]}; name the file by {SETTINGS_FILE_VARIABLE} if it is yours."
+        reason = (
+            f"{path} sets {urls[0]}, but a file that merely lies in the current folder may not say where text is sent."
+            f" If it is yours, name it: {SETTINGS_FILE_VARIABLE}={path}."
+        )
         raise InvalidInput("untrusted_settings_file", reason)
     return table
 

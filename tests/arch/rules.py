@@ -46,6 +46,7 @@ SQL_WRITERS = {
     "storage/sqlite_file.py",
     "storage/sqlite_schema.py",
     "storage/postgres.py",
+    "storage/queries.py",
 }  # where the schema is not there yet
 DRIVERS = re.compile(r"recollect\.storage\.(sqlite|postgres)")  # what knows which database runs
 DATABASE_LIBRARIES = {"apsw", "sqlite3", "psycopg"}
@@ -273,6 +274,7 @@ def unanswered_scopes(
         violations += [f"{operation} has no answer to {kind.__name__}" for kind in must - has]
         violations += [f"{operation} answers {kind.__name__}, which is not declared" for kind in has - must]
     used = frozenset().union(*supported.values())
+    violations += [f"{kind.__name__} is not in KINDS" for kind in used - frozenset(kinds)]
     return violations + [f"no operation supports {kind.__name__}" for kind in kinds if kind not in used]
 
 

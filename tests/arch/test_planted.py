@@ -131,6 +131,7 @@ def test_an_operation_without_an_answer_to_a_scope_it_supports_is_found(operatio
     supported = {**SUPPORTED, operation: SUPPORTED[operation] | {PlantedScope}}
     violations = rules.unanswered_scopes(SCOPE_TABLES, supported, (*KINDS, PlantedScope))
     assert violations == [f"{operation} has no answer to PlantedScope"]
+    assert "PlantedScope is not in KINDS" in rules.unanswered_scopes(SCOPE_TABLES, supported, KINDS)
 
 
 def test_an_answer_to_a_scope_that_is_not_declared_is_found() -> None:

@@ -17,6 +17,7 @@ from recollect.cli import app
 from support.fault_server import FaultServer
 
 RUNNER = CliRunner()
+assert typer.testing._get_command is typer.main.get_command
 typer.testing._get_command = cache(typer.main.get_command)  # made anew for every command, it takes longer than most
 Run = Callable[..., Any]
 

@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,10 +31,12 @@ CANARY = "quetzalcanary"
 def listener() -> Iterator[tuple[str, list[Any]]]:
     """Yield a URL that must not be connected to, and the list of clients that did.
 
-    It has a loopback address of its own: a client of another test may still try a port that its server has left.
+    It has a loopback address of its own, where the system has more than one: a client of another test may still try a
+    port that its server has left.
     """
     met: list[Any] = []
-    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(2, 255)}"
+    own_host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(2, 255)}"
+    host = own_host if sys.platform == "linux" else "127.0.0.1"
     with socket.create_server((host, 0)) as server:
 
         def accept() -> None:

@@ -12,14 +12,23 @@ from psycopg import sql
 from recollect.storage.postgres import PostgresDriver
 from recollect.storage.tables import TABLES
 
-# Everything in a schema that a test could have changed but for rows: columns, indexes, triggers, migrations.
+# Columns, indexes, constraints and triggers of a schema, as one text.
 _SHAPE = """
 SELECT md5(
-    (SELECT string_agg(concat_ws(' ', c.relname, c.relkind, a.attname, a.atttypid), ',' ORDER BY c.relname, a.attnum)
+    (SELECT string_agg(concat_ws(' ', c.relname, c.relkind, a.attname, a.atttypid, a.attnotnull), ','
+                       ORDER BY c.relname, a.attnum)
      FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
      WHERE c.relnamespace = CAST(%(schema)s AS regnamespace))
-    || (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-        WHERE NOT t.tgisinternal AND c.relnamespace = CAST(%(schema)s AS regnamespace)))
+    || (SELECT string_agg(concat(r.relname, conname), ',' ORDER BY r.relname, conname)
+        FROM pg_constraint JOIN pg_class r ON r.oid = conrelid WHERE connamespace = CAST(%(schema)s AS regnamespace))
+    || (SELECT concat(count(*), min(t.tgenabled), max(t.tgenabled), count(*) FILTER (WHERE t.tgisinternal))
+        FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE c.relnamespace = CAST(%(schema)s AS regnamespace)))
+"""
+# Whether somebody else still works on tables of a schema.
+_IN_USE = """
+SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+WHERE c.relnamespace = CAST(%(schema)s AS regnamespace) AND l.pid <> pg_backend_pid() LIMIT 1
 """
 
 
@@ -47,7 +56,9 @@ class SchemaPool:
         self._migrations: object = None  # of a schema that was just made
 
     def close(self) -> None:
-        """Release the server. The schemas go with it."""
+        """Drop the schemas and release the server."""
+        for name in self._free:
+            self._drop(name)
         self._connection.close()
 
     @contextmanager
@@ -55,11 +66,21 @@ class SchemaPool:
         """Yield the DSN of a schema that nobody else uses meanwhile."""
         name = self._free.pop() if self._free else self._make()
         yield _dsn(self._server, name)
-        if self._shape_of(name) == self._shape and self._migrations_of(name) == self._migrations:
+        if self._can_be_lent_again(name):
             self._empty(name)
             self._free.append(name)
         else:
-            self._connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+            self._drop(name)
+
+    def _can_be_lent_again(self, name: str) -> bool:
+        return (
+            self._connection.execute(_IN_USE, {"schema": name}).fetchone() is None
+            and self._shape_of(name) == self._shape
+            and self._migrations_of(name) == self._migrations
+        )
+
+    def _drop(self, name: str) -> None:
+        self._connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
 
     def _make(self) -> str:
         name = f"recollect_{uuid.uuid4().hex[:12]}"

@@ -11,21 +11,21 @@ from recollect.recall.embedding import Embedders
 from recollect.storage.store import SqlStore
 
 
-async def examine(store: SqlStore, principal: Principal, embedders: Embedders, *, counter: str) -> list[Finding]:
-    """Return what the checks found, good or bad. `counter` names the tokenizer that counts."""
+async def examine(store: SqlStore, principal: Principal, embedders: Embedders, *, encoding: str) -> list[Finding]:
+    """Return what the checks found, good or bad. `encoding` names the tokenizer."""
     findings = await store.examine()
-    findings.append(await asyncio.to_thread(_check_tokenizer, counter))
+    findings.append(await asyncio.to_thread(_check_tokenizer, encoding))
     pending = len(await store.pending_erasures())
     if pending:
         detail = f"{pending} erasures wait for another process to release old pages"
         findings.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
     due = (await store.log.stats(principal))["due"]
-    detail = f"{due} conversations wait for derived work" if due else "nothing is missing"
+    detail = f"{due} conversations wait for derived work" if due else "no conversation waits for derived work"
     return [*findings, Finding("work", "ok", detail), await _check_embedder(embedders)]
 
 
-def _check_tokenizer(counter: str) -> Finding:
-    tokenizer = tokenizer_for(counter)
+def _check_tokenizer(encoding: str) -> Finding:
+    tokenizer = tokenizer_for(encoding)
     if tokenizer.exact:
         return Finding("tokens", "ok", f"counted exactly with {tokenizer.name}")
     return Finding("tokens", "warning", "token counts are estimates", "reinstall recollect")

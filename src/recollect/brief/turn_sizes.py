@@ -18,7 +18,7 @@ from recollect.providers.token_counts import count_message
 from recollect.settings import Settings
 from recollect.storage.driver import Row
 
-STEP_TOKENS: Final = 6000  # compressed at once, unless a trigger's own threshold lets more come together
+STEP_TOKENS: Final = 6000  # most that one step compresses; more if `memory_chunk_summarize_threshold` is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,10 @@ def measure_turns(rows: Sequence[Row], zone: ZoneInfo, tokenizer: Callable[[], T
 
 
 def end_of_step(turns: Sequence[MeasuredTurn], target: int, settings: Settings) -> int:
-    """Return the seq through which one step goes on its way to `target`: a model reads no more at once."""
+    """Return the seq of the last message of the next step.
+
+    A step ends at `target`, a seq, at the latest. It has a maximum of tokens, because a model reads no more at once.
+    """
     due = [turn.size for turn in turns if turn.last_seq <= target]
     max_tokens = max(STEP_TOKENS, settings.memory_chunk_summarize_threshold)
     return turns[triggers.count_turns_in_step(due, len(due), max_tokens) - 1].last_seq

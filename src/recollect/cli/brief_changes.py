@@ -48,9 +48,9 @@ def compare_versions(old: Brief | None, new: Brief, zone: str) -> BriefChange:
 def _statement_key(statement: Statement, zone: str) -> str:
     """Return a text that is the same in every version that has this statement.
 
-    A version of several days writes days into its statements: "[7 May 2023] " where the day changes, and
-    "yesterday (6 May 2023)" where one message is the source. A version of one day writes neither. So the label is
-    removed here, and the dates are added.
+    A brief of one day has no dates in its statements. In a brief of several days the same statement may begin with
+    "[7 May 2023] ", and have "(6 May 2023)" after "yesterday" if it has one source. Both are brought to one form:
+    without the label, with the dates.
     """
     text = strip_day_label(statement.text)
     return add_dates(text, statement.at, zone) if len(statement.sources) == 1 else text

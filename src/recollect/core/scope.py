@@ -34,7 +34,7 @@ class PersonScope(Scope):
     """Everything of the person who asks."""
 
     kind: ClassVar[str] = "person"
-    person: str
+    person: str  # the one who asks; here only so that a receipt can name the person
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ProfileScope(Scope):
     """The profile: the information that people gave about themselves."""
 
     kind: ClassVar[str] = "profile"
-    profile: str
+    profile: str  # the person who asks, for the receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,14 @@ SUPPORTED: Final[dict[str, frozenset[type[Scope]]]] = {
     "rebuild": frozenset({PersonScope, ConversationScope, StoreScope}),
     "forget": frozenset(KINDS),  # caches
 }
-_NOTHING_NAMED: Final = "Name one thing to erase: a conversation, person, day, topic or message."
+_NAME_ONE_THING: Final = (
+    "Name exactly one thing to erase: a conversation, person, day, topic or message."
+    " Only a day or a message may have a conversation beside it."
+)
 
 
 def erase_scope(
-    own: str,
+    asking_person: str,
     *,
     conversation: str | None = None,
     person: str | None = None,
@@ -108,10 +111,10 @@ def erase_scope(
     topic: str | None = None,
     message: str | None = None,
 ) -> Scope:
-    """Return the scope of an erase. `own` is the person who asks.
+    """Return the scope of an erase.
 
-    Exactly one of the others must be named; only a day or a message may have a conversation beside it. Naming nothing
-    would mean everything, so it is refused.
+    Exactly one thing must be named; only a day or a message may have a conversation beside it. Naming nothing would
+    mean everything, so it is refused.
     """
     for name, value in (("conversation", conversation), ("person", person), ("topic", topic), ("id", message)):
         if value is not None:
@@ -119,10 +122,11 @@ def erase_scope(
     named = sum(value is not None for value in (person, topic, day, message))
     stands_alone = person is not None or topic is not None
     if named > 1 or (stands_alone and conversation is not None):
-        raise InvalidInput("invalid_scope", _NOTHING_NAMED)
+        raise InvalidInput("invalid_scope", _NAME_ONE_THING)
     if person is not None:
-        if person != own:
-            raise InvalidInput("invalid_scope", "A person is erased by a memory opened for that person.")
+        if person != asking_person:
+            refusal = f"This memory belongs to {asking_person!r}. To erase {person!r}, open one for that person."
+            raise InvalidInput("invalid_scope", refusal)
         return PersonScope(person)
     if topic is not None:
         return TopicScope(topic)
@@ -132,4 +136,4 @@ def erase_scope(
         return DayScope(times.parse_day(day), conversation)
     if conversation is not None:
         return ConversationScope(conversation)
-    raise InvalidInput("invalid_scope", _NOTHING_NAMED)
+    raise InvalidInput("invalid_scope", _NAME_ONE_THING)

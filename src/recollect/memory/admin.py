@@ -190,4 +190,4 @@ class AdminMixin(Lifecycle):
         """Look for damage and for what is not as it should be. `recollect doctor` prints the findings."""
         await self._ready()
         await self._current.refresh()
-        return await doctor.examine(self._store, self._principal, self._embedders, counter=ENCODING)
+        return await doctor.examine(self._store, self._principal, self._embedders, encoding=ENCODING)

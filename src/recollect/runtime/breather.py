@@ -12,7 +12,8 @@ PAUSE_SECONDS: Final = 0.00005  # of each turn of the other threads, at least
 class Breather:
     """A function to call often from a long computation. It sleeps for a moment now and then.
 
-    Without it, a message that is stored meanwhile waits some milliseconds for each of its steps.
+    Without it, other threads get the interpreter lock only every few milliseconds. Storing a message needs it several
+    times.
     """
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
 from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
 
-MAX_SAMPLES: Final = 16  # texts of one conversation or topic
+MAX_SAMPLES: Final = 16  # texts that one query samples; from so many on, no further conversation is sampled
 UNBOUNDED: Final = 2**62  # above every seq and every moment
 
 
@@ -64,7 +64,7 @@ class Eraser:
         key, seq = rows[0]["conversation_key"], rows[0]["seq"]
         self._tx.run("lock_conversation_key", key=key)
         self.samples.append(rows[0]["content"])
-        self._prepare(key, first=seq, last=seq)
+        self._count_and_drop_outdated(key, first=seq, last=seq)
         self._tx.run("delete_message", key=rows[0]["key"])
         self._repair_derived(key, deletions=1)
 
@@ -88,8 +88,7 @@ class Eraser:
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
         self.samples.extend(row["content"] for row in longest[:MAX_SAMPLES])
         for topic_key in group.keys:
-            self._prepare(key, topic=topic_key)
-        for topic_key in group.keys:
+            self._count_and_drop_outdated(key, topic=topic_key)
             self._tx.run("delete_topic_messages", key=topic_key)
         self._repair_derived(key)
 
@@ -109,7 +108,8 @@ class Eraser:
             self._delete_conversation(row["key"])
         self._sample_profile()
         for table in tables.owned_by("person"):
-            self._erase_rows(table)
+            if table.name != "conversations":  # they are erased one by one; one that begins meanwhile stays
+                self._erase_rows(table)
         self._texts.forget()
 
     def profile(self) -> None:
@@ -130,13 +130,13 @@ class Eraser:
 
     def _erase_between(self, key: int, start: int, stop: int) -> None:
         self._tx.run("lock_conversation_key", key=key)
-        if self._prepare(key, start=start, stop=stop):
+        if self._count_and_drop_outdated(key, start=start, stop=stop):
             self._sample(key, start, stop)
             self._tx.run("delete_between", key=key, start=start, stop=stop)
             self._repair_derived(key)
 
     def _delete_conversation(self, key: int) -> None:
-        if self._prepare(key):
+        if self._count_and_drop_outdated(key):
             self._sample(key, -UNBOUNDED, UNBOUNDED)
         for table in tables.owned_by("conversation"):
             if table.name != "messages":  # counted already
@@ -145,7 +145,10 @@ class Eraser:
         self.counts["conversations"] += 1
 
     def _repair_derived(self, key: int, *, deletions: int = 0) -> None:
-        """Remove the deleted messages from blocks, topics and counts. `deletions` are added to their topics' counts."""
+        """Remove the deleted messages from blocks, topics and counts.
+
+        `deletions` is 1 for a message that a person erased by itself: this counts against its topic, like feedback.
+        """
         self._tx.run("recount_conversation", key=key)
         remove_erased_texts(self._tx, key, self._texts)
         self._clear_summaries(key, deletions)
@@ -166,7 +169,7 @@ class Eraser:
             if not row["has_opening"]:
                 reopen_topic(self._tx, row, self._texts)
 
-    def _prepare(
+    def _count_and_drop_outdated(
         self,
         key: int,
         *,
@@ -176,21 +179,25 @@ class Eraser:
         stop: int = UNBOUNDED,
         topic: int | None = None,
     ) -> bool:
-        """Count the messages that are about to be erased and their rows, and delete what was made of them.
+        """Count the messages that will be erased and the rows that go with them, and delete rows made of them.
 
         They are the messages of a conversation from seq `first` to `last`, from `start` to before `stop`, and of the
-        topic, if one is named. Return whether there are any.
+        topic, if one is named. Return whether there are any. Call it before the messages are deleted.
         """
         bounds = {"key": key, "first": first, "last": last, "start": start, "stop": stop, "topic": topic}
-        erased = self._tx.one("describe_erased", **bounds)
+        erased = self._tx.one("describe_doomed", **bounds)
         if erased is None or not erased["messages"]:
             return False
         self.counts["messages"] += erased["messages"]
+        bounds |= {"first": erased["first_seq"], "last": erased["last_seq"]}
         for table in tables.owned_by("message", "position"):
             self._count(table, self._count_rows(table, **bounds))
+        where = erased | {"person": self._person, "key": key}
         for table in tables.TABLES:
-            changes = [self._tx.run(query, **erased, person=self._person, key=key) for query in table.outdated]
-            self._count(table, sum(changes[:1]))
+            if table.outdated is not None:
+                self._count(table, self._tx.run(table.outdated, **where))
+            for query in table.repairs:
+                self._tx.run(query, **where)
         return True
 
     def _count_rows(self, table: Table, **bounds: Any) -> int:

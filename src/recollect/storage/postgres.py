@@ -22,10 +22,10 @@ from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import Finding
 from recollect.storage import migrations as schema
 from recollect.storage import tables
+from recollect.storage.database_copy import copy_everything
 from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction, generation_step
 from recollect.storage.file_drafts import new_file
 from recollect.storage.group_commit import GroupCommit
-from recollect.storage.log_copy import copy_log
 from recollect.storage.queries import insert_statement, load, postgres_spelling
 from recollect.storage.sqlite import SqliteDriver, upgraded_copy
 from recollect.storage.sqlite_file import read_blocks
@@ -309,7 +309,7 @@ class PostgresDriver:
                     target.run("lock_everything")
                     if save_to is not None:
                         _copy_to_file(target, save_to)
-                    file.read(lambda source: copy_log(source, target)).result()
+                    file.read(lambda source: copy_everything(source, target)).result()
                     target.run("change_generations", by=generation_step(epoch))
                     target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
@@ -324,7 +324,7 @@ def _copy_to_file(source: Transaction, target: str) -> None:
         file = SqliteDriver(draft, readers=0)
         file.open(0)
         try:
-            file.write(lambda tx: copy_log(source, tx)).result()
+            file.write(lambda tx: copy_everything(source, tx)).result()
             file.leave_wal()
         finally:
             file.close()

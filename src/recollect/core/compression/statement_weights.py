@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 class StatementWeights(NamedTuple):
     """Parameters of a statement's weight. A bonus b multiplies by 1 + b; a factor multiplies as it is.
 
+    A line is a message with its sentences. A unit is a sentence, or a question with its answer, that may be told.
     They are tuned on DialogSum's dev set and the public halves of QMSum and LoCoMo; see bench/summaries.py.
     """
 
@@ -23,8 +24,8 @@ class StatementWeights(NamedTuple):
     depth_sentences: float = 4.5  # at this index in its message, a sentence counts half
     # Its position: the beginning of a conversation says what it is about, the end what came out of it.
     opening_bonus: float = 1.9
-    fade_lines: float = 1.4  # lines after which the bonus of an opening or ending has fallen to a third,
-    fade_growth: float = 0.8  # more in long dialogues
+    fade_lines: float = 1.4  # lines after which the bonus of an opening or ending has fallen to a third
+    fade_growth: float = 0.8  # how much these lines become more in long dialogues
     ending_bonus: float = 0.12
     # Its content.
     fact_bonus: float = 0.2  # for each number or name, up to three
@@ -34,8 +35,8 @@ class StatementWeights(NamedTuple):
     small_talk_factor: float = 0.6
     assistant_factor: float = 0.45  # an assistant without a name: its answers are long and can be asked for again
     # Its size, when it competes for the length.
-    size_exponent: float = 0.55  # how much a short unit is preferred,
-    size_allowance: float = 0.18  # unless both are small beside the whole length
+    size_exponent: float = 0.55  # how sharply the value falls with the share of the length that the unit takes
+    size_allowance: float = 0.18  # added to that share, so that sizes of small units hardly differ
     min_value_share: float = 0.21  # of the best value; less is left out once the minimum length is reached
 
 

@@ -55,6 +55,7 @@ UNITS: Final = {
     "year": "years?|سنه|سنتين|سنوات|سنين|عاما?|عامين|اعوام",
 }
 CALENDAR: Final = {**UNITS, "weekend": "weekend"}
+# Lengths: of units that always last equally long, in months of those that do not, and about, in days.
 STEP_LENGTHS: Final = {"hour": DAY / 24, "day": DAY, "week": 7 * DAY}
 MONTHS_IN: Final = {"month": 1, "quarter": 3, "year": 12}
 UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
@@ -67,7 +68,7 @@ DAY_WORDS: Final = {  # by their distance from today, in days
 }
 NIGHTS: Final = {-1: "last night|ليله امس", 0: "tonight|الليله"}
 THIRDS: Final = {0: "early|(?:start|beginning) of|بدايه|اوايل", 1: "mid|middle of|منتصف", 2: "late|end of|نهايه|اواخر"}
-_NUMBERS: Final = (
+_NUMBERS: Final = (  # 1, 2, 3 … in order, with a space between them
     "an?|one|واحد two|اثنين three|ثلاثه? four|اربعه? five|خمسه? six|سته? seven|سبعه? eight|ثمان(?:يه?)? nine|تسعه? "
     "ten|عشره? eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty"
 )
@@ -75,6 +76,7 @@ COUNTS: Final = dict(enumerate(_NUMBERS.split(), 1))
 VAGUE: Final = {2: "(?:a )?couple(?: of)?", 4: "(?:a )?few|بضعه?|عده", 6: "several"}
 _VOCABULARY: Final = {  # the alternatives that a name in capitals stands for in a pattern
     "REL": "last|this past|past|previous|this coming|coming|this|next",
+    # REL after an Arabic noun:
     "WHICH": "(?:قبل )?(?:الماضي|السابق|الفايت|المنصرم|القادم|المقبل|الجاي|الحالي)ه?",
     "NUM": "|".join((r"\d{1,4}", *VAGUE.values(), *COUNTS.values())),
     "UNIT": "|".join(UNITS.values()),
@@ -87,6 +89,7 @@ _VOCABULARY: Final = {  # the alternatives that a name in capitals stands for in
     "NIGHT": "|".join(NIGHTS.values()),
     "THIRD": "|".join(THIRDS.values()),
     "CENTURY": "19|20|21",
+    # What may stand before a period:
     "SPAN": "(?:in|over|within|during) the|the|this",
     "UPTO": " (?:to|until|till|through|الي|حتي) | ?[-–—] ?",
     "OFYEAR": r"(?:,? |-|/)(?:of |من |عام |سنه ){0,2}(?P<year>\d{4}|(?:last|this|next) year|(?:العام|السنه) WHICH)",
@@ -120,7 +123,7 @@ _ONE_FORM: Final = str.maketrans("ةىı’", "هيi'")  # patterns that ignore 
 
 
 def find_key(table: dict[_Key, str], word: str) -> _Key:
-    """Return the key of the entry whose pattern matches a word that was found by a pattern built from the table."""
+    """Return the key whose pattern matches the whole word. Pass only words that a pattern of the table has found."""
     return next(key for key, pattern in table.items() if re.fullmatch(pattern, word, re.IGNORECASE))
 
 

@@ -52,7 +52,7 @@ WHERE conversation_key = :key AND number = :number;
 DELETE FROM briefs WHERE conversation_key = :key AND through_seq >= :first_seq;
 
 -- name: delete_outdated_brief_entries
--- Those of the versions that delete_outdated_briefs deletes afterwards.
+-- Those of the versions that delete_outdated_briefs deletes.
 DELETE FROM brief_entries WHERE conversation_key = :key AND version > COALESCE((
     SELECT max(version) FROM briefs WHERE conversation_key = :key AND through_seq < :first_seq), 0);
 

@@ -27,13 +27,12 @@ DELETE FROM messages WHERE key = :key;
 -- name: delete_between
 DELETE FROM messages WHERE conversation_key = :key AND at >= :start AND at < :stop;
 
--- name: describe_erased
+-- name: describe_doomed
 -- The messages that are about to be erased: from seq :first to :last, from :start to before :stop, of a topic if named.
 SELECT count(*) AS messages, min(seq) AS first_seq, max(seq) AS last_seq, min(at) AS first_at, max(at) AS last_at
 FROM messages m
 WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop
-AND (CAST(:topic AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM topic_messages o
-     WHERE o.conversation_key = m.conversation_key AND o.seq = m.seq AND o.topic_key = :topic));
+AND (CAST(:topic AS BIGINT) IS NULL OR m.seq IN (SELECT seq FROM topic_messages WHERE topic_key = :topic));
 
 -- name: delete_topic_messages
 DELETE FROM messages WHERE key IN (

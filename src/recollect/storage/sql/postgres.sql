@@ -37,7 +37,7 @@ FROM json_array_elements(CAST(:rows AS json)) AS p;
 
 -- name: lock_everything
 -- system: a restore replaces the whole log; other writers wait
-LOCK TABLE conversations, messages, settings, profiles, consents, audit IN EXCLUSIVE MODE;
+LOCK TABLE {restored_tables} IN EXCLUSIVE MODE;
 
 -- name: lock_embedders
 -- system: two processes that start with the same new embedder must not both insert it
@@ -157,7 +157,9 @@ ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 -- name: store_bytes
 -- system: the size of our tables
 SELECT CAST(COALESCE(sum(pg_total_relation_size(CAST(name AS regclass))), 0) AS BIGINT) AS bytes
-FROM unnest(ARRAY[
-    'conversations', 'messages', 'texts', 'blocks', 'archived', 'dictionaries', 'topics', 'topic_messages', 'feedback',
-    'message_tokens', 'entries', 'vectors', 'briefs', 'brief_entries', 'recalls'
-]) AS name;
+FROM unnest(ARRAY[{all_tables}]) AS name;
+
+-- name: columns_of
+-- system: names of columns, no content
+SELECT column_name AS name FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = :table;

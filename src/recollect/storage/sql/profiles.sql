@@ -23,9 +23,6 @@ ON CONFLICT (person) DO UPDATE SET body = excluded.body, updated_at = excluded.u
 -- name: insert_profile
 INSERT INTO profiles (person, body, updated_at) VALUES (:person, :body, :now) ON CONFLICT (person) DO NOTHING;
 
--- name: delete_profile
-DELETE FROM profiles WHERE person = :person;
-
 -- name: put_consent
 INSERT INTO consents (person, granted, at) VALUES (:person, :granted, :now)
 ON CONFLICT (person) DO UPDATE SET granted = excluded.granted, at = excluded.at

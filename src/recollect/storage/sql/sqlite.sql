@@ -127,3 +127,7 @@ ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
 -- name: store_bytes
 -- system: the size of the file
 SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size();
+
+-- name: columns_of
+-- system: names of columns, no content
+SELECT name FROM pragma_table_info(:table);

@@ -1,32 +1,37 @@
 """Copies everything between databases, row by row: the way of a PostgreSQL store into an SQLite file and back.
 
 Copied are rows that are not derived (the log, settings, profiles, consents, keys, the audit log), and derived rows that
-are too dear to make again: words, so that everything can be found at once, briefs, which a model may have written, and
-topics, which people may have changed. Rows get new keys. Archived texts are copied unpacked; the worker of the target
-packs them again.
+cannot be made again as they were: briefs, which a model may have written, and topics, which people may have changed.
+Words are made again at once, so that everything can be found. Rows get new keys. Archived texts are copied unpacked;
+the worker of the target packs them again. `storage/tables.py` says which tables are copied as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from recollect.core import word_index
 from recollect.storage import tables
 from recollect.storage.append import save_messages, save_word_rows
 from recollect.storage.driver import Row, Transaction
+from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
 
 PAGE_ROWS: Final = 500
-_EMPTIED: Final = ("dictionaries",)  # not copied; those of the target were learned from texts that go
-_NEW_IN_TARGET: Final = ("key", "merged_into", "merged_at")  # columns of a topic that are set when all have keys
+_NOT_INSERTED: Final = ("key", "merged_into", "merged_at")  # of a topic: merges are noted when all topics have keys
 
 
-def copy_log(source: Transaction, target: Transaction) -> None:
-    """Copy everything from `source` to `target`, whose own rows are deleted first."""
+def copy_everything(source: Transaction, target: Transaction) -> None:
+    """Copy everything from `source` to `target`, whose own rows are deleted first.
+
+    What the target keeps for its own processes stays: leases, stop marks, idempotency keys, metrics of recall.
+    """
     for table in tables.owned_by("person", "store"):
-        if table.copied != "no" or table.name in _EMPTIED:
+        if table.copied != "no":
             target.run(f"empty_{table.name}")  # the rows of conversations go with them, by cascade
-    _copy_rows(source, target)
+    for table in tables.copied_as_rows("person", "store"):
+        _insert(target, table, source.all(f"all_rows_in_{table.name}"))
     after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE_ROWS):
         for row in rows:
@@ -35,13 +40,14 @@ def copy_log(source: Transaction, target: Transaction) -> None:
     _copy_audit(source, target)
 
 
-def _copy_rows(source: Transaction, target: Transaction) -> None:
-    """Copy the tables of people, one person at a time, and those of the database itself."""
-    for table in tables.copied_as_rows("person"):
-        for person in source.all(f"people_in_{table.name}"):
-            target.insert(table.name, source.all(f"person_rows_in_{table.name}", **person))
-    for table in tables.copied_as_rows("store"):
-        target.insert(table.name, source.all(f"all_rows_in_{table.name}"))
+def _insert(target: Transaction, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows without their generated key, and without columns that the target does not have.
+
+    A source may be a file that somebody changed, or a database that a newer version migrated meanwhile.
+    """
+    if rows:
+        columns = {row["name"] for row in target.all("columns_of", table=table.name)} - {"key"}
+        target.insert(table.name, [{name: row[name] for name in row if name in columns} for row in rows])
 
 
 def _copy_audit(source: Transaction, target: Transaction) -> None:
@@ -70,7 +76,7 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
         after = page[-1]["seq"]
     for table in tables.copied_as_rows("conversation", "position"):
         copied = source.all(f"conversation_rows_in_{table.name}", key=row["key"])
-        target.insert(table.name, [values | {"conversation_key": key} for values in copied])
+        _insert(target, table, [values | {"conversation_key": key} for values in copied])
     _copy_topics(source, target, row["key"], key)
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
@@ -81,7 +87,7 @@ def _copy_topics(source: Transaction, target: Transaction, old_key: int, new_key
     rows = source.all("topics_of_conversation", key=old_key)
     keys: dict[int, int] = {}  # of topics: the new key by the old one
     for row in rows:
-        values = {name: row[name] for name in row if name not in _NEW_IN_TARGET}
+        values = {name: row[name] for name in row if name not in _NOT_INSERTED}
         inserted = target.one("copy_topic", key=new_key, **values)
         assert inserted is not None  # noqa: S101 - inserted just now
         keys[row["key"]] = inserted["key"]
