@@ -217,7 +217,7 @@ def test_an_erase_while_another_process_reads_is_pending_and_finished_later(loca
         assert memory.history("trip") == []
         reader.stdin.write("stop\n")
         reader.stdin.close()
-        reader.wait(timeout=60)
+        reader.wait(timeout=300)
     assert memory.drain().counts["erasures"] == 1
     assert copies_on_disk(location, "canarysecret") == 0
     assert memory.drain().counts["erasures"] == 0

@@ -203,7 +203,7 @@ def test_an_export_onto_an_open_database_does_not_release_its_locks(memory: Memo
     connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(Conflict):
         memory.export(path)
-    other = subprocess.run([sys.executable, "-c", try_to_write, path], capture_output=True, text=True, timeout=60)
+    other = subprocess.run([sys.executable, "-c", try_to_write, path], capture_output=True, text=True, timeout=300)
     connection.close()
     assert "BusyError" in other.stderr
 
@@ -295,7 +295,7 @@ def test_a_large_import_stays_under_200_mb_of_memory(tmp_path: Path, full_count:
     count = write_big_export(tmp_path / "big.json", megabytes)
     run = subprocess.run(
         [sys.executable, "-c", _IMPORT, str(tmp_path / "big.db"), str(tmp_path / "big.json")],
-        check=True, capture_output=True, text=True, timeout=900, env=os.environ | {"PYTHONWARNINGS": "error"},
+        check=True, capture_output=True, text=True, timeout=1800, env=os.environ | {"PYTHONWARNINGS": "error"},
     )  # fmt: skip
     added, peak = map(int, run.stdout.split())
     assert added == count

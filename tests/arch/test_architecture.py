@@ -137,4 +137,4 @@ patterns = ("recollect.core.extract", "recollect.core.compression.summariser", "
 for name in (*others, *patterns):
     assert name not in sys.modules, name
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)

@@ -203,7 +203,7 @@ def test_d_9_folding_goes_on_when_the_client_has_gone(open_memory: Open) -> None
     model = SlowModel()
     gone = open_memory(settings="D", model=model, worker=True)
     gone.add_many("trip", long_turns(22))
-    assert model.asked.wait(60)
+    assert model.asked.wait(300)
     gone.close()
     memory = open_memory(settings="D", model=FakeModel(good_reply), worker=True)
     assert memory.drain(timeout=30).complete

@@ -378,7 +378,7 @@ def test_requests_do_not_wait_for_the_model(open_memory: Open) -> None:
     model = SlowModel()
     memory = open_memory(settings="B", model=model, worker=True)
     memory.add_many("trip", long_turns(11))
-    assert model.asked.wait(60)
+    assert model.asked.wait(300)
     before = memory.add("trip", "user", "Are you there?")
     context = memory.context("trip", "Anything new?")
     assert not model.may_answer.is_set()

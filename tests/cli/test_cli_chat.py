@@ -70,7 +70,7 @@ class Model:
                 for index, word in enumerate(model.words):
                     if index == 3 and model.hold is not None:
                         model.held.set()
-                        model.hold.wait(60)
+                        model.hold.wait(300)
                     chunk = {
                         "model": model.requests[-1]["model"],
                         "choices": [{"index": 0, "delta": {"content": word}}],
@@ -336,7 +336,7 @@ def serving(db: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{socket.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(60)
+        thread.join(300)
         socket.close()
 
 
@@ -422,7 +422,7 @@ def test_talking_to_a_server_loads_nothing_of_the_engine(db: str) -> None:
         assert not [name for name in heavy if name in sys.modules]
     """
     with serving(db) as url:
-        ended = subprocess.run([sys.executable, "-W", "error", "-c", program, url], capture_output=True, timeout=60)
+        ended = subprocess.run([sys.executable, "-W", "error", "-c", program, url], capture_output=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert b"No model is set" in ended.stdout
 
@@ -468,7 +468,7 @@ class Terminal:
 
     def close(self) -> int:
         try:
-            return self.process.wait(60)
+            return self.process.wait(300)
         finally:
             self.process.kill()
             os.close(self.ours)
@@ -483,7 +483,7 @@ def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(tmp_path: Path, model: Mode
         terminal = Terminal(tmp_path, "trip", *where, "--yes")
         assert "trip · new · model parrot · /help, Ctrl-D leaves" in terminal.wait_for("\n> ")
         terminal.type("Count!\n")
-        assert model.held.wait(60)
+        assert model.held.wait(300)
         terminal.wait_for("one two")
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_for("stopped · the answer is stored as far as it came")

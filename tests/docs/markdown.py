@@ -118,7 +118,7 @@ def run_examples(page: Path, folder: Path) -> list[str]:
         env=clean_environment() | {"PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == 0, f"{name_of(page)} does not run:\n{run.stderr}"
     return [printed.strip("\n") for printed in run.stdout.split(END_OF_BLOCK)[:-1]]

@@ -41,7 +41,7 @@ def _positions(number: int) -> list[int]:
 @pytest.mark.parametrize("number", range(PROCESSES))
 def test_a_full_disk_refuses_clearly_and_loses_nothing(tmp_path: Path, number: int) -> None:
     positions = [str(position) for position in _positions(number)]
-    done = subprocess.run([sys.executable, FILLER, str(tmp_path), *positions], capture_output=True, timeout=300)
+    done = subprocess.run([sys.executable, FILLER, str(tmp_path), *positions], capture_output=True, timeout=1800)
     assert done.returncode == 0, done.stderr.decode()
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == POSITIONS_PER_PROCESS
@@ -72,7 +72,7 @@ def test_a_disk_without_space_at_any_write_is_called_full_and_works_again_when_t
 
             def add(number: int, store: SqlStore = store) -> None:
                 draft = make_draft(fields_of(f"n-{number}"), now=now, new_id="")
-                store.log.submit(Principal(), "c", [draft], now=now).result(30)
+                store.log.submit(Principal(), "c", [draft], now=now).result(300)
 
             start, added = disk.operations, 0
 
@@ -86,7 +86,7 @@ def test_a_disk_without_space_at_any_write_is_called_full_and_works_again_when_t
                     added += 1
             assert (caught.value.code, caught.value.retryable) == ("disk_full", True)
             seen = driver.read(lambda tx: tx.all("history", person="local", conversation="c", before=999, limit=999))
-            assert len(seen.result(30)) == added
+            assert len(seen.result(300)) == added
             disk.before_operation = lambda count: None
             disk.full = False
             add(added)

@@ -32,7 +32,7 @@ from support.tables import ask, wrong_counts
 __all__ = ["dice", "times"]  # fixtures
 pytestmark = pytest.mark.kill
 THREADS: Final = 32
-CALL_TIMEOUT_SECONDS: Final = 60.0
+CALL_TIMEOUT_SECONDS: Final = 300.0
 CONVERSATIONS: Final = ("one", "two", "three")
 THEMES: Final = (
     "garden roses soil water",

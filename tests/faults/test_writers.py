@@ -25,7 +25,7 @@ def _in_threads(count: int, work: Callable[[int], None]) -> None:
     failures: list[BaseException] = []
 
     def guarded(number: int) -> None:
-        start.wait(30)
+        start.wait(300)
         try:
             work(number)
         except BaseException as error:  # noqa: BLE001 - raised again by the test
@@ -34,9 +34,9 @@ def _in_threads(count: int, work: Callable[[int], None]) -> None:
     threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
-    start.wait(30)
+    start.wait(300)
     for thread in threads:
-        thread.join(120)
+        thread.join(900)
     assert not any(thread.is_alive() for thread in threads)
     if failures:
         raise failures[0]

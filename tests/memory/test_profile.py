@@ -229,7 +229,7 @@ def test_a_revoke_while_another_process_reads_is_pending_and_finished_later(loca
         assert (memory.consent(), memory.profile().stored) == (False, False)
         reader.stdin.write("stop\n")
         reader.stdin.close()
-        reader.wait(timeout=60)
+        reader.wait(timeout=300)
     assert memory.drain().counts["erasures"] == 1
 
 

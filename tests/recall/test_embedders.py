@@ -48,7 +48,7 @@ def test_closing_does_not_wait_for_an_embedder_that_does_not_answer(open_memory:
     embedder = Silent(16)
     memory = open_memory(embedder=embedder, worker=True)
     fill(memory)
-    assert embedder.asked.wait(60)
+    assert embedder.asked.wait(300)
     run_to_end(memory.close)
     assert embedder.ended.is_set()
 
@@ -59,7 +59,7 @@ def test_an_embedder_that_is_not_waited_for_cleans_up_and_its_errors_are_no_ones
     embedder = Silent(16, needs=0.1, error=ValueError("of the embedder"))
     memory = open_memory(embedder=embedder, worker=True)
     fill(memory)
-    assert embedder.asked.wait(60)
+    assert embedder.asked.wait(300)
     memory.close()
     gc.collect()
     assert embedder.ended.is_set()
@@ -119,5 +119,5 @@ def test_a_program_that_ends_meanwhile_is_no_failure(open_memory: Open, caplog: 
 
     with open_memory(embedder=Late(16), worker=True) as memory:
         fill(memory)
-        assert asked.wait(60)
+        assert asked.wait(300)
     assert not caplog.records

@@ -298,7 +298,7 @@ def test_only_short_reads_run_where_they_are_asked_for_and_only_then(tmp_path: P
     driver = _driver(tmp_path)
 
     def where(short: bool) -> int:
-        return driver.read(lambda _: threading.get_ident(), short=short).result(10)
+        return driver.read(lambda _: threading.get_ident(), short=short).result(120)
 
     own = threading.get_ident()
     assert own not in (where(True), where(False))
@@ -325,7 +325,7 @@ def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
     assert driver._local.connection.pragma("busy_timeout") == 0
     monkeypatch.setattr(SqliteDriver, "_read", busy)
     found: Future[int] = driver.read(lambda _: threading.get_ident(), short=True)
-    assert found.result(10) != threading.get_ident()
+    assert found.result(120) != threading.get_ident()
     driver.close()
 
 
@@ -339,7 +339,7 @@ def test_an_answer_under_a_name_holds_until_anybody_writes(tmp_path: Path) -> No
         return len(tx.all("every_key"))
 
     def ask(name: str | None = "keys") -> tuple[int, int]:
-        return driver.read(job, short=True, name=name).result(10), count
+        return driver.read(job, short=True, name=name).result(120), count
 
     assert (ask(), ask()) == ((0, 1), (0, 2))  # on a thread nothing is kept
     driver.enable_inline_reads()
@@ -349,7 +349,7 @@ def test_an_answer_under_a_name_holds_until_anybody_writes(tmp_path: Path) -> No
     for number, writer in enumerate((other, driver, other), start=1):
         key = {"id": f"k{number}", "hash": b"", "label": "", "person": "sara", "department": None, "ministry": None}
         times = {"created_at": 1, "expires_at": None, "revoked_at": None}
-        writer.write(lambda tx, row=key | times: tx.run("insert_key", **row, clearances="[]", scopes="[]")).result(10)
+        writer.write(lambda tx, row=key | times: tx.run("insert_key", **row, clearances="[]", scopes="[]")).result(120)
         assert (ask(), ask()) == ((number, 5 + number), (number, 5 + number))
     for one in (driver, other):
         one.close()
@@ -360,7 +360,7 @@ def test_no_more_answers_are_kept_than_there_is_room_for(tmp_path: Path, monkeyp
     driver = _driver(tmp_path)
     driver.enable_inline_reads()
     for number in range(10):
-        assert driver.read(lambda _, number=number: number, short=True, name=number).result(10) == number
+        assert driver.read(lambda _, number=number: number, short=True, name=number).result(120) == number
         assert driver._answers is not None and len(driver._answers[2]) <= 3
     driver.forget()
     assert driver._answers is None

@@ -48,7 +48,7 @@ def keys_and_url(tmp_path: Path) -> Iterator[tuple[list[str], str]]:
         assert client.get(f"{url}/healthz").status_code == 200
     yield tokens, url
     server.should_exit = True
-    thread.join(60)
+    thread.join(300)
     for file in folder.glob(f"{db.name}*"):
         file.unlink()
 

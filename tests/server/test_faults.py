@@ -230,7 +230,7 @@ def test_an_answer_whose_api_client_has_gone_is_stored_as_incomplete(
         lines = reply.iter_lines()
         while "Peanuts" not in next(lines):
             pass
-        assert shared_model.is_waiting.wait(60)
+        assert shared_model.is_waiting.wait(300)
     answer = wait_for(lambda: shared.history("gone-api")[1:])[0]
     shared_model.resume()
     assert HALF.startswith(answer.content)
@@ -316,7 +316,7 @@ def test_a_stopped_probe_does_not_keep_the_circuit_open(db: str, model: ModelSer
         clock.now += 31
         path = "/api/v1/conversations/trip/chat"
         with server.client.stream("POST", path, json={"content": "the probe"}) as reply:
-            assert model.is_waiting.wait(60)
+            assert model.is_waiting.wait(300)
             server.new_client().post(f"{path}/stop")
             reply.read()
         model.resume()

@@ -69,7 +69,7 @@ class Process:
         self._listens.set()
 
     def __enter__(self) -> Process:
-        assert self._listens.wait(60)
+        assert self._listens.wait(300)
         assert self.url, "".join(self.stderr_lines)
         if self._await_answer:
             wait_for(self.answers)
@@ -95,7 +95,7 @@ class Process:
         self._popen.stderr.close()
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=300, trust_env=False)
 
     def workers(self) -> list[int]:
         """Return the process ids of its serving processes."""
@@ -153,7 +153,7 @@ def test_two_processes_store_200_messages_at_once_without_a_gap_and_a_killed_one
 
     async def add_all() -> list[httpx.Response]:
         limits = httpx.Limits(max_connections=50)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=300, trust_env=False, limits=limits) as client:
             path = "/api/v1/conversations/trip/messages"
             adding = (client.post(path, json={"role": "user", "content": f"message {n}"}) for n in range(200))
             return await asyncio.gather(*adding)
@@ -312,4 +312,4 @@ def _as_curl(line: str) -> str:
     """Send the request of a curl command without curl."""
     words = shlex.split(line)
     body = words[words.index("-d") + 1]
-    return httpx.post(words[2], content=body, headers={"Content-Type": "application/json"}, timeout=60).text
+    return httpx.post(words[2], content=body, headers={"Content-Type": "application/json"}, timeout=300).text

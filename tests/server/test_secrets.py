@@ -52,7 +52,7 @@ def listener() -> Iterator[tuple[str, list[Any]]]:
         thread.start()
         yield f"http://{host}:{server.getsockname()[1]}", met
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(60)
+    thread.join(300)
 
 
 def test_urls_in_requests_are_never_connected_to(db: str, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:

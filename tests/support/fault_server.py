@@ -102,7 +102,7 @@ class FaultServer:
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=300)
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

@@ -243,7 +243,7 @@ def brief_as_json(brief: Brief) -> str:
 # Waiting
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+def wait_until(condition: Callable[[], object], seconds: float = 300.0) -> bool:
     """Wait until the condition is true. Return False if the time is up before."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
@@ -269,5 +269,5 @@ def run_at_once(*calls: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     return results

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-GIVE_UP_SECONDS: Final = 60.0  # much longer than a busy machine needs
+GIVE_UP_SECONDS: Final = 300.0  # much longer than a busy machine needs
 # As good as never for the call that is checked. It does end, so that the clean-up after a failed test does, too.
 NEVER_SECONDS: Final = 3 * GIVE_UP_SECONDS
 
