@@ -248,3 +248,32 @@ def test_an_old_sqlite_library_runs_in_safe_mode_and_the_doctor_says_so(tmp_path
 
 def test_the_bundled_sqlite_is_new_enough() -> None:
     assert apsw.SQLITE_VERSION_NUMBER >= 3_051_003
+
+
+DAMAGE = {
+    "a table is missing": "PRAGMA foreign_keys = OFF; DROP TABLE feedback",
+    "a column is missing": "ALTER TABLE conversations RENAME COLUMN title TO heading",
+    "another type": "DROP TABLE consents; CREATE TABLE consents (person, granted, at);"
+    " INSERT INTO consents VALUES ('local', 'yes', 1)",
+    "a character that PostgreSQL cannot store": "INSERT INTO settings VALUES ('local', 'x' || char(0), '1', 1)",
+    "bytes that are no text": "INSERT INTO settings VALUES ('local', CAST(x'ff' AS TEXT), '1', 1)",
+    "versions that are no numbers": "DROP TABLE schema_migrations;"
+    " CREATE TABLE schema_migrations (version, name, sha256, applied_at);"
+    " INSERT INTO schema_migrations VALUES ('one', '', '', 1)",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_backup_that_somebody_changed_is_refused_and_changes_nothing(damage: str, tmp_path: Path, pg: str) -> None:
+    with Memory(tmp_path / "other.db", worker=False) as memory:
+        memory.add("trip", "user", "from the backup")
+        memory.backup(tmp_path / "changed.db")
+    connection = apsw.Connection(str(tmp_path / "changed.db"))
+    connection.execute(DAMAGE[damage])
+    connection.close()
+    with Memory(pg, worker=False) as memory:
+        memory.add("trip", "user", "stays")
+        with pytest.raises(StoreUnavailable) as caught:
+            memory.restore(tmp_path / "changed.db")
+        assert (caught.value.code, caught.value.retryable) == ("backup_damaged", False)
+        assert [message.content for message in memory.history("trip")] == ["stays"]

@@ -28,6 +28,7 @@ from recollect.storage.file_drafts import new_file
 from recollect.storage.group_commit import GroupCommit
 from recollect.storage.queries import insert_statement, load, postgres_spelling
 from recollect.storage.sqlite import SqliteDriver, upgraded_copy
+from recollect.storage.sqlite_errors import reading_backup
 from recollect.storage.sqlite_file import read_blocks
 
 log = logging.getLogger(__name__)
@@ -313,7 +314,8 @@ class PostgresDriver:
                     target.run("change_generations", by=generation_step(epoch))
                     target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
-                self._run(connection, _BEGIN_WRITE, self._with_schema_check(replace_everything))
+                with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
+                    self._run(connection, _BEGIN_WRITE, self._with_schema_check(replace_everything))
             finally:
                 file.close()
 

@@ -26,7 +26,7 @@ from recollect.storage import migrations as schema
 from recollect.storage.driver import Handler, I, PurgeResult, T, TxFunction
 from recollect.storage.file_drafts import clear_drafts, copies_beside
 from recollect.storage.queries import load_for_sqlite
-from recollect.storage.sqlite_errors import closed_error, translated
+from recollect.storage.sqlite_errors import backup_damaged, closed_error, reading_backup, translated
 from recollect.storage.sqlite_file import (
     CheckpointGuard,
     begin_epoch,
@@ -360,11 +360,12 @@ def upgraded_copy(source: str, now: int) -> Iterator[str]:
             if not is_own_database(copy):
                 raise InvalidInput("not_a_backup", f"{source} is not a backup of Recollect.")
         driver = SqliteDriver(str(copy), readers=0, backs_up=False)
-        driver.open(now)
+        with reading_backup():
+            driver.open(now)
         try:
             damage = [finding.detail for finding in driver.examine().result() if finding.state == "error"]
             if damage:
-                raise StoreUnavailable("backup_damaged", f"The backup is damaged: {damage[0]}", retryable=False)
+                raise backup_damaged(damage[0])
             driver.leave_wal()
         finally:
             driver.close()

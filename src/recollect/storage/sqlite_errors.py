@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import apsw
@@ -60,3 +62,21 @@ def translate(error: BaseException) -> BaseException:
             own_error.__cause__ = error
             return own_error
     return error
+
+
+@contextmanager
+def reading_backup(*further: type[Exception]) -> Iterator[None]:
+    """Say that the backup is damaged if the block fails in a way in which our own backups never do.
+
+    Tables or columns may be missing or have other types. `further` are errors of the database that it is read into.
+    """
+    errors: tuple[type[Exception], ...] = (apsw.SQLError, UnicodeError, KeyError, TypeError, ValueError, *further)
+    try:
+        yield
+    except errors as error:
+        raise backup_damaged(f"it holds what no backup has ({type(error).__name__})") from error
+
+
+def backup_damaged(reason: str) -> StoreUnavailable:
+    """Return the error for a backup that cannot be restored."""
+    return StoreUnavailable("backup_damaged", f"The backup is damaged: {reason}", retryable=False)
