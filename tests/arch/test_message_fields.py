@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from recollect.core.message import FIELDS, Draft, Message, MessageField
 from recollect.formats import native
 from recollect.server.schemas import MessageIn
 from recollect.storage import queries
+from recollect.testing import FakeEmbedder
 from support.tables import ask
 
 COLUMN_TYPES = {"sqlite": {"TEXT", "INTEGER", "REAL"}, "postgres": {"text", "bigint", "double precision"}}
@@ -71,6 +75,28 @@ def test_every_declared_column_is_written(dialect: str) -> None:
     sql = queries.load(dialect)["insert_messages"].sql
     assert all(sql.count(field.name) >= 2 for field in FIELDS if field.column is not None)
     assert "{" not in sql
+
+
+GIVEN: dict[str, Any] = {
+    "role": "assistant", "content": "hello", "id": "m1", "at": datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "name": "Sara",
+    "source": "imported", "tool_calls": ({"id": "c", "function": {"name": "f", "arguments": "{}"}},),
+    "tool_call_id": "c", "model_variant": "deep", "metadata": {"a": 1}, "importance": 0.5,
+}  # fmt: skip
+
+
+def test_every_field_that_a_caller_gives_is_stored_and_read_back(memory: Memory) -> None:
+    assert set(GIVEN) == names(given=True)
+    given = GIVEN | {"tool_calls": list(GIVEN["tool_calls"])}
+    memory.add("one", **given)
+    memory.add_many("many", [given])
+
+    async def add_and_read() -> Message:
+        async with AsyncMemory(":memory:", worker=False, embedder=FakeEmbedder()) as other:
+            await other.add("one", **given)
+            return (await other.history("one"))[0]
+
+    for message in (memory.history("one")[0], memory.history("many")[0], asyncio.run(add_and_read())):
+        assert {name: getattr(message, name) for name in GIVEN} == GIVEN
 
 
 def test_a_field_that_is_declared_but_not_followed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from recollect.core.message import BUILT_IN_ASSISTANT, Message
 from recollect.core.models import Hit
 
 NAME: Final = BUILT_IN_ASSISTANT
-MAX_QUOTES: Final = 5
+MAX_QUOTES: Final = 5  # of the messages that `chat/answers.py` looks up
 MIN_SCORE_SHARE: Final = 0.45  # a hit is quoted if its score is at least this share of the best hit's score
 MAX_QUOTE_CHARACTERS: Final = 400
 HOW_TO_SET_A_MODEL: Final = (

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from recollect.core.message import CONTENT_LIMIT
 from recollect.core.models import JsonObject
 from recollect.core.times import EARLIEST, LATEST
 
 MAX_BATCH_MESSAGES: Final = 500
-MAX_CONTENT_BYTES: Final = 1024 * 1024  # one message, as UTF-8
 MAX_BATCH_CHARACTERS: Final = 1024 * 1024
 MAX_NAME_CHARACTERS: Final = 200
 # A character takes at most four bytes of UTF-8, so a piece of this size always fits into one message.
-PIECE_CHARACTERS: Final = MAX_CONTENT_BYTES // 4
+PIECE_CHARACTERS: Final = CONTENT_LIMIT // 4
 MAX_METADATA_TEXT_CHARACTERS: Final = 2000
 MAX_METADATA_BYTES: Final = 48 * 1024
 
@@ -91,7 +91,7 @@ def split_into_batches(
 def _split_message(message: JsonObject) -> Iterator[JsonObject]:
     """Yield the message itself, or several pieces if its text is longer than one message may hold."""
     content: str = message["content"]
-    if len(content) <= PIECE_CHARACTERS or len(content.encode("utf-8", "surrogatepass")) <= MAX_CONTENT_BYTES:
+    if len(content) <= PIECE_CHARACTERS or len(content.encode("utf-8", "surrogatepass")) <= CONTENT_LIMIT:
         yield message
         return
     count = math.ceil(len(content) / PIECE_CHARACTERS)

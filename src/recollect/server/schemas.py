@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.fields import FieldInfo
 
 from recollect.admin.access import Key
-from recollect.core.message import Message
+from recollect.core.message import CONTENT_LIMIT, Message
 from recollect.core.models import AuditEntry, Conversation, Hit, Similar
 from recollect.core.topics import Topic, TopicHit
 from recollect.server.request import VISIBLE_PATTERN
@@ -26,8 +26,8 @@ _TIME_PATTERN = r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?(?:Z|[+-](?:0\
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_PATTERN)]
 Label = Annotated[str, Field(max_length=200)]
-Text = Annotated[str, Field(max_length=1024 * 1024)]
-VisibleText = Annotated[str, Field(min_length=1, max_length=1024 * 1024, pattern=VISIBLE_PATTERN)]
+Text = Annotated[str, Field(max_length=CONTENT_LIMIT)]
+VisibleText = Annotated[str, Field(min_length=1, max_length=CONTENT_LIMIT, pattern=VISIBLE_PATTERN)]
 ProfileText = Annotated[str, Field(max_length=500)]
 Moment = Annotated[
     str,

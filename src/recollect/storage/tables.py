@@ -71,8 +71,8 @@ TABLES: Final = (
     Table("consents", "person", copied="rows", counted_as="consents"),
     Table("audit", "person", copied="code", counted_as="audit"),
     Table("blocks", "conversation"),
-    Table("requests", "person"),
-    Table("stops", "person"),
+    Table("requests", "person"),  # idempotency keys
+    Table("stops", "person"),  # marks that stop an answer
     Table("embedders", "store", kept="they name models, not people"),
     Table("api_keys", "store", copied="rows",
           kept="the operator revokes them; a revoked one keeps its id from being used again"),
