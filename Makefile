@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # The tests start hundreds of processes. Without bytecode each one would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo test lint fast coverage kill test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+.PHONY: help serve demo test lint fast coverage kill attack test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
         bench-versions docs clean
 
@@ -18,6 +18,7 @@ help:
 	@echo "make test       lint, types, tests on SQLite and PostgreSQL, 200 kills (about 10 minutes)"
 	@echo "make fast       the quick tests alone (about 3 minutes)"
 	@echo "make coverage   all tests but the kills, and which lines they reach (about 6 minutes)"
+	@echo "make attack     attack it in every way we know, with full counts (at most 5 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
@@ -72,6 +73,11 @@ fast: $(VENV)/ready
 kill: $(VENV)/ready
 	@echo "Killing processes at random points, filling disks, cutting the power …"
 	@$(PYTEST) -m kill -n 3 --dist worksteal
+
+# A short version of each attack is part of `make test`.
+attack: $(VENV)/ready
+	@echo "Attacking prompts, patterns, people's borders, the server's edge, backups and erased text …"
+	@$(PYTEST) tests/attacks --long -n 2 --dist worksteal
 
 test-long: $(VENV)/ready
 	@$(PYTEST) --long -n 2 --dist worksteal
