@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from recollect import InvalidInput, Memory, StoreUnavailable, count_tokens
 from recollect.recall.prompt import fence
+from recollect.testing import FakeEmbedder
 from support.prompts import assert_valid_for_providers, assert_within, long_talk, part, tell
 from support.tables import ask
 
@@ -377,3 +378,44 @@ def test_a_refused_change_changes_nothing(memory: Memory) -> None:
     assert memory.profile().notes == "kept"
     assert memory.set_profile({}).notes == "kept"
     assert not memory.set_profile({"notes": ""}).stored
+
+
+def test_a_profile_is_found_by_meaning_without_a_shared_word(location: str) -> None:
+    notes = "I am allergic to peanuts.\nI play tennis every Thursday.\nMy manager is Huda."
+    with Memory(location, worker=False) as memory:  # with the built-in embedder
+        memory.set_profile({"notes": notes, "context": {"constraints": "no cloud services, everything on premises"}})
+        memory.set_consent(True)
+        (food,) = memory.recall("what food makes me sick?")
+        assert (food.kind, food.text) == ("profile", "Notes: I am allergic to peanuts.")
+        assert food.why == {"dense": food.score}
+        assert memory.recall("can we host this on AWS?")[0].text.startswith("Constraints: ")
+        assert len(memory.recall("when was the treaty of Versailles signed?")) == 0
+        first = part(memory.context("trip", "which sport do I do?", budget=80), "profile")[0]
+        assert "tennis" in first["text"]
+        memory.revoke_consent()
+        assert memory.recall("what food makes me sick?").hits == ()
+
+
+def test_vectors_of_a_profile_are_kept_only_as_long_as_its_consent(open_memory: Open) -> None:
+    memory, other = open_memory(), open_memory()
+    memory.set_profile({"notes": "I play tennis."})
+    memory.set_consent(True)
+    for one in (memory, other):
+        one.recall("tennis")
+    vectors = other._engine._recaller.profiles._vectors
+    assert list(vectors) == ["local"]
+    memory.revoke_consent()
+    assert memory._engine._recaller.profiles._vectors == {}
+    other.recall("anything")  # in another process: gone with the next question
+    assert vectors == {}
+
+
+def test_an_embedder_that_fails_leaves_a_profile_that_is_found_by_its_words(open_memory: Open) -> None:
+    class Failing(FakeEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            raise ConnectionError("gone")
+
+    memory = open_memory(embedder=Failing())
+    memory.set_profile({"notes": "I play tennis."})
+    memory.set_consent(True)
+    assert [hit.text for hit in memory.recall("tennis")] == ["Notes: I play tennis."]

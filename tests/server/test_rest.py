@@ -166,13 +166,32 @@ def test_the_debug_routes_have_their_documented_fields(server: RunningServer) ->
     assert {"content", "score", "source", "type"} <= retrieval["results"][0].keys()
     assert {"totalMs", "denseMs", "ftsMs", "rerankMs"} <= retrieval["metrics"].keys()
     assert retrieval["flags"] == {"hybrid": True, "chunking": True, "tokenBudget": 1000}
+    assert {"conversationDense", "globalDense", "ftsLexical", "summaries", "profile"} <= retrieval["sources"].keys()
+    assert len(retrieval["topSimilarities"]) == len(retrieval["topScores"]) <= 3
     stats = server.client.get("/api/v1/memory/debug/stats").json()
     assert (stats["totalMessages"], stats["totalConversations"], stats["profileConsent"]) == (2, 1, False)
     assert stats["totalChunks"] == 2
     assert stats["indexSizes"].keys() == {"messages", "embeddings", "fts"}
     metrics = server.client.get("/api/v1/memory/metrics").json()
     assert metrics["queries"] == 1
+    assert metrics["briefs"] == {"written": 0, "answers": 0, "answers_per_brief": None}
     assert metrics["ms"]["total"].keys() == {"p50", "p95", "p99"}
+
+
+def test_a_conversation_has_one_name_in_all_routes_and_its_older_name_in_the_debug_route(server: RunningServer) -> None:
+    add(server, "trip", "The function computeTotal() adds tax.")
+    path, results = "/api/v1/memory/debug/retrieval", []
+    for names in (
+        {"conversation": "trip"},
+        {"conversationId": "trip"},
+        {"conversation": "trip", "conversationId": "trip"},
+    ):
+        found = server.client.get(path, params={"q": "computeTotal", **names})
+        assert found.status_code == 200
+        results.append([hit["messageId"] for hit in found.json()["results"]])
+    assert results[0] == results[1] == results[2] != []
+    refused = server.client.get(path, params={"q": "x", "conversation": "trip", "conversationId": "work"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "two_conversations")
 
 
 def test_an_export_can_be_imported_and_everything_can_be_erased(server: RunningServer, tmp_path: Any) -> None:

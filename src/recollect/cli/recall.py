@@ -41,7 +41,7 @@ MAX_LEFT_OUT_ITEMS: Final = 3  # for each reason
 LEFT_OUT_CHARS: Final = 120
 SHARE_COLUMNS: Final = 16
 MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall", "tail")  # the rest of a prompt is the caller's
-STAGES: Final = ("load", "embed", "score", "fetch", "build", "total")
+STAGES: Final = ("load", "embed", "score", "words", "vectors", "fetch", "build", "total")
 _DEGRADED_REASONS: Final = {
     "embedder": "the embedder does not answer, so messages were found by words alone.",
     "embedder_changed": "older vectors are another embedder's; `recollect worker --once` computes them again.",
@@ -286,21 +286,35 @@ def metrics(
 
 
 def _print_metrics(figures: JsonObject) -> None:
-    sources = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in figures["sources"].items() if count)
+    sources, types = (
+        ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in figures[part].items() if count)
+        for part in ("sources", "types")
+    )
     print_pairs(
         [
             ("questions", figures["queries"]),
             ("with a hit", _render_percent(figures["hit_rate"])),
             ("best score, on average", figures["top_score"]),
+            ("its similarity, on average", figures["top_similarity"]),
             ("hits by source", sources or None),
+            ("hits by type", types or None),
             ("with full text and vectors", _render_percent(figures["flags"]["hybrid"])),
             ("with passages", _render_percent(figures["flags"]["chunking"])),
+            ("with briefs after every N answers", _render_percent(figures["flags"]["summary_frequency"])),
             ("budget used, on average", _render_percent(figures["budget_use"])),
+            ("prompts without room for all", _render_percent(figures["overflows"])),
+            ("briefs written", _render_briefs(figures["briefs"])),
             ("degraded", figures["degraded"]),
         ]
     )
     print_line("")
     print_times(figures["ms"])
+
+
+def _render_briefs(briefs: JsonObject) -> str:
+    answers = render_count(briefs["answers"], "answer")
+    each = f", one for every {briefs['answers_per_brief']:g}" if briefs["answers_per_brief"] else ""
+    return f"{briefs['written']:,} for {answers}{each}"
 
 
 def print_times(ms: Mapping[str, Mapping[str, float]]) -> None:

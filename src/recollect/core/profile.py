@@ -174,6 +174,14 @@ def render_lines(profile: Profile) -> list[ProfileLine]:
     return lines + [ProfileLine(NOTES, f"{field_label(NOTES)}: {piece}") for piece in _split_notes(profile.notes)]
 
 
+def comparable_lines(profile: Profile) -> list[str]:
+    """Return the texts of `render_lines` as they are compared with a question: notes without their label.
+
+    The label of a field says what it is about. That of notes is the same for all of them.
+    """
+    return [line.text.partition(": ")[2] if line.field == NOTES else line.text for line in render_lines(profile)]
+
+
 def field_label(name: str) -> str:
     """Return a field's name as people read it: "Coding style"."""
     return name.replace("_", " ").capitalize()

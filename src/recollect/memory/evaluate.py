@@ -22,12 +22,13 @@ class EvaluateMixin(AdminMixin):
     """Measure recall and tune its weights."""
 
     async def metrics(self, *, since: datetime | str | None = None) -> JsonObject:
-        """Return how recall did in the last 30 days: counts, times by stage, hit rate, budget use."""
+        """Return how recall did in the last 30 days: counts, times, hit rate, use of the budget, briefs written."""
         start = arguments.parse_optional_moment(since, "since") or self._clock.now() - METRICS_RETENTION
         await self._ready()
         await self._metrics.flush()
         rows = await self._store.recalls(self._principal, since=start)
-        return summarise_recalls([json.loads(row["metrics"]) for row in rows])
+        briefs = await self._store.briefs.count_written(self._principal, since=start)
+        return summarise_recalls([json.loads(row["metrics"]) for row in rows]) | {"briefs": briefs}
 
     async def tune(self, labelled: Labels, *, apply: bool = False, step: float = 0.1) -> Tuned:
         """Search for weights that rank labelled questions better, by NDCG@5. `apply` puts better ones in force.

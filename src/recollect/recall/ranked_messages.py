@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -33,6 +34,11 @@ class StageTimer:
         now = time.perf_counter()
         self.stages[stage] = self.stages.get(stage, 0.0) + (now - self._last) * 1000
         self._last = now
+
+    def add(self, parts: Mapping[str, float]) -> None:
+        """Add milliseconds that were measured inside a stage. They are part of that stage too."""
+        for name, ms in parts.items():
+            self.stages[name] = self.stages.get(name, 0.0) + ms
 
     def total(self) -> float:
         """Return the milliseconds since the start."""

@@ -26,7 +26,8 @@ from recollect.recall.embedding import Embedders
 from recollect.recall.hits import find_neighbours, fit_hits, to_hits
 from recollect.recall.latest_brief import LatestBriefs, find_brief_hits
 from recollect.recall.message_reader import MessageReader
-from recollect.recall.metrics import describe_recall
+from recollect.recall.metrics import Used, describe_recall, hits_to_used
+from recollect.recall.profile_vectors import ProfileVectors
 from recollect.recall.prompt.profile import find_profile_hits
 from recollect.recall.question import ParsedQuestion, parse_question
 from recollect.recall.ranked_messages import RankedMessages, StageTimer, find_good, find_in_period
@@ -59,16 +60,19 @@ class Recaller:
         self.scopes = ScopeCache(store)
         self.briefs = LatestBriefs(store)
         self.topics = ActiveTopics()
+        self.profiles = ProfileVectors(embedders)
         self.reader = MessageReader(store)
 
     def with_settings(self, settings: Callable[[], Settings]) -> Recaller:
         """Return a recaller with other settings that shares everything kept in memory."""
         other = Recaller(self._store, self._clock, self._embedders, lambda _: settings())
         other.scopes, other.briefs, other.topics = self.scopes, self.briefs, self.topics
+        other.profiles = self.profiles
         return other
 
     def forget(self, person: str | None = None) -> None:
-        """Forget what is kept in memory of all people, or of one: scopes with their texts, briefs and topics."""
+        """Forget what is kept in memory of all people, or of one: scopes with texts, briefs, topics and profiles."""
+        self.profiles.forget(person)
         self.scopes.forget(person)
         self.briefs.forget(person)
         self.topics.forget(person)
@@ -100,14 +104,17 @@ class Recaller:
         vectors, degraded = await self._embed_question(index, question, {})
         timer.lap("embed")
         scores = await self._score(principal, index, question, vectors, at, conversation)
+        timer.add(scores.ms)
         wide = everywhere or int((find_good(scores) & find_in_period(index, since, until)).sum()) < MIN_GOOD_HITS
         if conversation is not None and wide and not everywhere:
+            timer.lap("score")
             index = await self.scopes.get(principal, all_scope)
             timer.lap("load")
             vectors, more = await self._embed_question(index, question, vectors)
             degraded = tuple(dict.fromkeys((*degraded, *more)))
             timer.lap("embed")
             scores = await self._score(principal, index, question, vectors, at, conversation)
+            timer.add(scores.ms)
         if conversation is not None and wide:
             here = [key for key, row in index.conversations.items() if row["name"] == conversation]
             values = np.isin(index.conversation_keys, here).astype(np.float32)
@@ -150,12 +157,14 @@ class Recaller:
                 brief, problems = await self.briefs.get_brief(principal, conversation, state)
                 hits += find_brief_hits(brief, text)
                 degraded = (*degraded, *problems)
-            hits += find_profile_hits(await self._store.profiles.get(principal), text)
+            profile = await self._store.profiles.get(principal)
+            hits += find_profile_hits(profile, text, await self.profiles.compare(principal.person, profile, text))
         tokens = None
         if budget is not None and count is not None:
             hits, tokens = fit_hits(hits, budget, count)
         ranked.timer.lap("fetch")
-        return Recalled(tuple(hits), self.describe(principal, ranked, hits, conversation, tokens), degraded)
+        metrics = self.describe(principal, ranked, hits_to_used(hits), conversation, tokens)
+        return Recalled(tuple(hits), metrics, degraded)
 
     async def similar(
         self, principal: Principal, conversation: str, text: str, *, limit: int, now: datetime
@@ -177,12 +186,12 @@ class Recaller:
         self,
         principal: Principal,
         ranked: RankedMessages,
-        hits: Sequence[Hit],
+        used: Sequence[Used],
         conversation: str | None,
         tokens: int | None,
     ) -> JsonObject:
         """Return the metrics of one question, with the settings of the person who asked."""
-        return describe_recall(ranked, hits, self._settings(principal), conversation=conversation, tokens=tokens)
+        return describe_recall(ranked, used, self._settings(principal), conversation=conversation, tokens=tokens)
 
     async def _embed_question(
         self, index: ScopeIndex, question: ParsedQuestion, known: Mapping[int, NDArray[np.float32]]

@@ -7,6 +7,7 @@ docs/benchmarks.md); three of them are settings.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -78,6 +79,7 @@ class Scores:
     similarities: PassageSimilarities
     lexical_by_passage: Floats
     full_match: float  # lexical score of an average passage that has each word of the question once
+    ms: Mapping[str, float]  # milliseconds that the arms of words and of vectors took
 
     def related(self) -> NDArray[np.bool_]:
         """Return which messages have anything in common with the question, if only by their neighbours."""
@@ -251,10 +253,13 @@ def _threshold(values: Floats, count: int) -> float:
 
 def fuse(scope: ScopeIndex, question: QueryFeatures, weights: ArmWeights) -> Scores:
     """Ask all arms, weight and sum them. `hit.why` shows the parts."""
+    start = time.perf_counter()
     by_passage, full_match = score_words(scope, question.words)
-    similarities = score_vectors(scope, question.vectors)
     lexical = best_passages(scope, by_passage)
+    words_end = time.perf_counter()
+    similarities = score_vectors(scope, question.vectors)
     dense = similarities.by_message()
+    ms = {"words": (words_end - start) * 1000, "vectors": (time.perf_counter() - words_end) * 1000}
     lexical_around, dense_around = sum_neighbours(scope, lexical), sum_neighbours(scope, dense)
     best = float((lexical + weights.neighbours * lexical_around).max(initial=0.0))
     lexical_weight = weights.bm25 / best if best > 0 else 0.0
@@ -271,7 +276,7 @@ def fuse(scope: ScopeIndex, question: QueryFeatures, weights: ArmWeights) -> Sco
         "recency": ScorePart(weights.recency, scope.recency),
     }
     total = sum_parts(parts.values(), len(scope))
-    scores = Scores(total, parts, dense, lexical, similarities, by_passage, full_match)
+    scores = Scores(total, parts, dense, lexical, similarities, by_passage, full_match, ms)
     return scores.with_part("session", ScorePart(weights.session, score_sessions(scope, total)))
 
 

@@ -25,20 +25,32 @@ _SOURCE_BY_ARM: Final = {"dense": "dense", "bm25": "fts", "code": "code", "date"
 
 def retrieval_to_json(query: str, recalled: Recalled) -> JsonObject:
     """Return one recall for `debug/retrieval`: results with their sources, times by stage, flags."""
-    ms, flags = recalled.metrics["ms"], recalled.metrics["flags"]
+    ms, flags, sources = (recalled.metrics[name] for name in ("ms", "flags", "sources"))
     return {
         "query": query,
         "results": [_hit_to_json(hit) for hit in recalled.hits],
         "metrics": {
             "totalMs": ms["total"],
-            "denseMs": ms.get("embed", 0.0),
-            "ftsMs": ms.get("load", 0.0),
-            "rerankMs": ms.get("score", 0.0),
+            "loadMs": ms.get("load", 0.0),
+            "denseMs": round(ms.get("embed", 0.0) + ms.get("vectors", 0.0), 3),
+            "ftsMs": ms.get("words", 0.0),
+            "rerankMs": round(ms.get("score", 0.0) - ms.get("words", 0.0) - ms.get("vectors", 0.0), 3),
             "fetchMs": ms.get("fetch", 0.0),
         },
-        "sources": recalled.metrics["sources"],
-        "topSimilarities": recalled.metrics["top"],
-        "flags": {"hybrid": flags["hybrid"], "chunking": flags["chunking"], "tokenBudget": flags["token_budget"]},
+        "sources": {
+            **sources,
+            "conversationDense": sources["conversation_dense"],
+            "globalDense": sources["other_dense"],
+            "ftsLexical": sources["lexical"],
+        },
+        "types": recalled.metrics["types"],
+        "topSimilarities": recalled.metrics["similarities"],
+        "topScores": recalled.metrics["top"],
+        "flags": {
+            "hybrid": flags["hybrid"],
+            "chunking": flags["chunking"],
+            "tokenBudget": flags["token_budget"],
+        },
         "degraded": list(recalled.degraded),
     }
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from recollect.core import models
+from recollect.core.errors import InvalidInput
 from recollect.server import diagnostics, schemas
 from recollect.server.problems import problem_responses
 from recollect.server.request import (
@@ -76,11 +77,16 @@ async def metrics(caller: Reader, since: MomentParam = None) -> Response:
 async def debug_retrieval(
     caller: Reader,
     q: QuestionParam,
-    conversation_id: Annotated[schemas.Name | None, Query(alias="conversationId")] = None,
+    conversation: ConversationParam = None,
+    conversation_id: Annotated[
+        schemas.Name | None, Query(alias="conversationId", description="another name of `conversation`")
+    ] = None,
     limit: Annotated[int, Query(ge=0, le=50)] = 10,
 ) -> Response:
     """Recall, and show how: results with their sources, times by stage, flags."""
-    recalled = await caller.memory.recall(q, conversation=conversation_id, limit=limit)
+    if None not in (conversation, conversation_id) and conversation != conversation_id:
+        raise InvalidInput("two_conversations", "`conversation` and `conversationId` name different conversations.")
+    recalled = await caller.memory.recall(q, conversation=conversation or conversation_id, limit=limit)
     return json_response(diagnostics.retrieval_to_json(q, recalled))
 
 

@@ -76,6 +76,14 @@ class BriefStore:
         rows = await self._read(lambda tx: tx.all("brief_versions", person=principal.person, conversation=conversation))
         return [row | {"created_at": times.from_micros(row["created_at"])} for row in rows]
 
+    async def count_written(self, principal: Principal, *, since: datetime) -> JsonObject:
+        """Return how many versions of briefs were written since then, and how many answers there were for each."""
+        bounds = {"person": principal.person, "since": times.to_micros(since)}
+        row = await self._read(lambda tx: tx.one("count_briefs_written", **bounds))
+        written, answers = (0, 0) if row is None else (int(row["written"]), int(row["answers"]))
+        each = round(answers / written, 1) if written else None
+        return {"written": written, "answers": answers, "answers_per_brief": each}
+
     async def sizes(
         self, principal: Principal, conversation: str, *, after: int, limit: int = ALL_MESSAGES
     ) -> list[Row]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import datetime
 from typing import Final
 
 from recollect.core.models import Context, JsonObject, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.providers.token_counts import CachedPromptTokenizer
+from recollect.recall.metrics import prompt_to_used
 from recollect.recall.prompt.budget import PromptLimits
 from recollect.recall.prompt.build import build
 from recollect.recall.prompt.sources import PromptSources, SourceReader, assemble_inputs
 from recollect.recall.recaller import Recaller
 from recollect.settings import Settings
 from recollect.storage.store import SqlStore
+
+log = logging.getLogger(__name__)
 
 INLINE_CHARACTERS: Final = 200_000  # a prompt is built on a thread if its sources have more
 # Characters of messages that take as long as:
@@ -59,11 +63,12 @@ class PromptBuilder:
             context = await asyncio.to_thread(self._build, sources, budget, tokenizer)
         ranked = sources.ranked
         ranked.timer.lap("build")
-        metrics = self._recaller.describe(principal, ranked, (), conversation, context.tokens)
-        items = {part["name"]: len(part["items"]) for part in context.explain["parts"]}
-        metrics["hits"] = items.get("recall", 0)
-        metrics["sources"]["profile"] = items.get("profile", 0)
-        metrics["budget"] = budget
+        used = prompt_to_used(context.explain, conversation)
+        metrics = self._recaller.describe(principal, ranked, used, conversation, context.tokens)
+        metrics["hits"] = sum(item.type in ("message", "passage") for item in used)
+        metrics["budget"], metrics["overflow"] = budget, context.explain["passages_left_out"]
+        if metrics["overflow"]:
+            log.info("context: %d passages had no room beside the %d quoted", metrics["overflow"], metrics["hits"])
         return context, metrics
 
     def _build(self, sources: PromptSources, budget: int, tokenizer: Tokenizer) -> Context:

@@ -29,6 +29,7 @@ class Explanation:
 
     parts: list[JsonObject] = field(default_factory=list)
     left_out: list[JsonObject] = field(default_factory=list)
+    passages_left_out: int = 0  # all of them; `left_out` names the best
 
     def add_part(self, name: str, tokens: int, reason: str, items: Sequence[JsonObject] = ()) -> None:
         """Add a part. The tokens of all parts sum up to those of the prompt."""
@@ -41,6 +42,7 @@ class Explanation:
             "budget": budget,
             "parts": self.parts,
             "left_out": self.left_out,
+            "passages_left_out": self.passages_left_out,
             "brief": {"version": version, "through_seq": through_seq} if version else None,
             "topic": inputs.topic,
         }
@@ -58,6 +60,7 @@ def explain_layout(
         items = [_describe_candidate(candidate, inputs) for candidate in quotes.chosen]
         tokens = quotes.tokens - section.tokens(tokenizer)
         explanation.add_part("recall", tokens, "passages that bear on the question", items)
+    explanation.passages_left_out = len(quotes.left_out)
     explanation.left_out += [
         _describe_candidate(candidate, inputs) | {"reason": "no room"} for candidate in quotes.left_out[:MAX_LEFT_OUT]
     ]
@@ -136,6 +139,7 @@ def _describe_candidate(candidate: Candidate, inputs: PromptInputs) -> JsonObjec
         "conversation": candidate.message.conversation,
         "seq": candidate.message.seq,
         "kind": candidate.passage.kind,
+        "type": "message" if candidate.is_whole else "passage",
         "score": round(candidate.score, 4),
         "why": inputs.explain_score(candidate.index),
     }

@@ -26,6 +26,11 @@ class Candidate:
     passage: QuotablePassage
     score: float
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the passage is its message from beginning to end."""
+        return self.passage.text.strip() == self.message.content.strip()
+
 
 def to_candidates(
     index: int,

@@ -1,4 +1,4 @@
-"""The profile in a prompt and among hits: chooses its lines by the words of the question.
+"""The profile in a prompt and among hits: chooses its lines by the words and the meaning of the question.
 
 It gets the profile as consent allows: without consent that is an empty profile, and nothing is shown. Nothing of it is
 kept in memory here, so nothing outlives a consent that is revoked.
@@ -12,34 +12,40 @@ from typing import Final
 
 from recollect.core.language import analyser
 from recollect.core.models import Hit
-from recollect.core.profile import NOTES, Profile, render_lines
+from recollect.core.profile import Profile, comparable_lines, render_lines
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.message_texts import surely_exceeds
 from recollect.recall.prompt import fence
 
-MIN_HIT_RELEVANCE: Final = 0.25  # share of the question's words that a line must have to be a hit
+MIN_HIT_RELEVANCE: Final = 0.25  # of a line that is a hit
 MAX_HITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RankedLine:
-    """A line of the profile. `relevance` is the share of the question's words that it has."""
+    """A line of the profile. It is as relevant as the better of the two: words and meaning."""
 
     number: int  # its position in the profile
     field: str
     text: str
-    relevance: float
+    word_share: float  # of the question's words
+    similarity: float  # to the question, as a cosine; 0 if there are no vectors
+
+    @property
+    def relevance(self) -> float:
+        return max(self.word_share, self.similarity)
 
 
-def rank_lines(profile: Profile, question: str) -> list[RankedLine]:
-    """Return the lines of a profile, most relevant first."""
+def rank_lines(profile: Profile, question: str, similarities: Sequence[float] = ()) -> list[RankedLine]:
+    """Return the lines of a profile, most relevant first. `similarities` has the cosine of each, if there are any."""
     question_words = set(analyser.words(question))
+    lines = render_lines(profile)
     ranked = []
-    for number, line in enumerate(render_lines(profile)):
-        text = line.text.partition(": ")[2] if line.field == NOTES else line.text  # every note begins with its label
+    for number, (line, text) in enumerate(zip(lines, comparable_lines(profile), strict=True)):
         shared = question_words.intersection(analyser.words(text))
-        relevance = len(shared) / len(question_words) if question_words else 0.0
-        ranked.append(RankedLine(number, line.field, line.text, relevance))
+        word_share = len(shared) / len(question_words) if question_words else 0.0
+        similarity = similarities[number] if len(similarities) == len(lines) else 0.0
+        ranked.append(RankedLine(number, line.field, line.text, word_share, similarity))
     return sorted(ranked, key=lambda line: (-line.relevance, line.number))
 
 
@@ -60,12 +66,17 @@ def render_section(lines: Sequence[RankedLine]) -> list[str]:
     return [fence.PROFILE_HEADING, *(fence.render_bullet(line.text) for line in lines)] if lines else []
 
 
-def find_profile_hits(profile: Profile, question: str) -> list[Hit]:
-    """Return the lines of a profile that have enough words of the question, as hits."""
-    if profile.updated_at is None:
-        return []
-    best = [line for line in rank_lines(profile, question) if line.relevance >= MIN_HIT_RELEVANCE][:MAX_HITS]
+def find_profile_hits(profile: Profile, question: str, similarities: Sequence[float] = ()) -> list[Hit]:
+    """Return the lines of a profile that bear on the question, by its words or its meaning, as hits."""
     at = profile.updated_at
-    return [
-        Hit(None, "", None, "user", line.text, at, line.relevance, "profile", {"bm25": line.relevance}) for line in best
-    ]
+    if at is None:
+        return []
+    ranked = rank_lines(profile, question, similarities)
+    best = [line for line in ranked if line.relevance >= MIN_HIT_RELEVANCE][:MAX_HITS]
+    return [Hit(None, "", None, "user", line.text, at, line.relevance, "profile", _explain(line)) for line in best]
+
+
+def _explain(line: RankedLine) -> dict[str, float]:
+    """Return the part that made a line relevant."""
+    by_words = line.word_share >= line.similarity
+    return {"bm25": line.word_share} if by_words else {"dense": line.similarity}

@@ -91,8 +91,7 @@ class QuotedPassages:
         return {
             candidate.message.seq
             for candidate in self.chosen
-            if candidate.passage.text.strip() == candidate.message.content.strip()
-            and candidate.message.conversation == self._conversation
+            if candidate.is_whole and candidate.message.conversation == self._conversation
         }
 
     @property

@@ -50,6 +50,7 @@ class PromptSources:
     summary: ConversationSummary
     topic: ActiveTopic | None
     profile: Profile
+    profile_similarities: Sequence[float]  # of the profile's lines to the question, if there are vectors
 
 
 class SourceReader:
@@ -116,6 +117,7 @@ class SourceReader:
             summary=summary,
             topic=state.active_topic,
             profile=profile,
+            profile_similarities=await recaller.profiles.compare(principal.person, profile, text),
         )
 
 
@@ -136,7 +138,7 @@ def assemble_inputs(sources: PromptSources, *, with_passages: bool) -> PromptInp
         brief_version=summary.brief_version,
         shorter=summary.shorter,
         ledger=summary.ledger,
-        profile=rank_lines(sources.profile, sources.question),
+        profile=rank_lines(sources.profile, sources.question, sources.profile_similarities),
         topic=None if topic is None else {"id": topic.id, "title": topic.title},
         degraded=ranked.degraded,
     )

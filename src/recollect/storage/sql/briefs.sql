@@ -89,3 +89,10 @@ DELETE FROM briefs;
 -- name: delete_all_brief_entries
 -- system: see delete_all_entries
 DELETE FROM brief_entries;
+
+-- name: count_briefs_written
+SELECT
+    (SELECT count(*) FROM briefs b JOIN conversations c ON c.key = b.conversation_key
+     WHERE c.person = :person AND b.created_at >= :since) AS written,
+    (SELECT count(*) FROM messages m JOIN conversations c ON c.key = m.conversation_key
+     WHERE c.person = :person AND m.role = 'assistant' AND m.at >= :since) AS answers;
