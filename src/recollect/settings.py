@@ -85,6 +85,9 @@ class Settings(BaseModel):
         le=1,
         description="similarity from which a message joins a topic; none: as measured for the embedder",
     )
+    topic_merge_threshold: float | None = Field(
+        None, ge=-1, le=1, description="similarity from which topics are merged by themselves; none: only proposed"
+    )
     base_half_life_seconds: float = Field(86_400, ge=1, le=1e9, description="half-life of a new topic, in seconds")
     max_half_life_seconds: float = Field(
         2_592_000, ge=1, le=1e9, description="longest half-life of a topic, in seconds"

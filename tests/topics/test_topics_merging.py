@@ -365,3 +365,68 @@ def test_a_part_restored_by_hand_restores_the_whole(open_memory: OpenMemory) -> 
     memory.merge_topics(into, part)
     memory.drain()
     assert (memory.topic(into).state, memory.topic(into).active_messages) == ("warm", 10)
+
+
+# Merges that nobody asks for one by one
+
+
+def open_merging(open_memory: OpenMemory, **options: object) -> Memory:
+    return open_for_topics(open_memory, similarity_threshold=0.95, topic_merge_threshold=0.8, **options)
+
+
+def add_alike(memory: Memory) -> None:
+    """Add two topics that are alike and one that is not."""
+    add_message(memory, 1)
+    add_message(memory, 2, "#1 #1 #1 much like the first")
+    add_message(memory, 3)
+    memory.drain()
+
+
+def test_topics_that_are_alike_are_merged_by_themselves_only_where_that_is_wanted(open_memory: OpenMemory) -> None:
+    plain = open_for_topics(open_memory, similarity_threshold=0.95)
+    add_alike(plain)
+    assert len(plain.topics("trip")) == 3
+    memory = open_merging(open_memory, person="omar")
+    add_alike(memory)
+    assert [topic.messages for topic in memory.topics("trip")] == [1, 2]
+    assert len(topic_of_marker(memory, 1).merged) == 1
+    assert memory.related_topics("trip") == []
+    check_assignment(memory)
+    memory.rebuild()
+    memory.drain()
+    assert len(memory.topics("trip")) == 2
+
+
+def test_topics_that_somebody_took_apart_are_never_merged_again_by_themselves(
+    open_memory: OpenMemory, tmp_path: Path
+) -> None:
+    memory = open_merging(open_memory)
+    add_alike(memory)
+    (part,) = topic_of_marker(memory, 1).merged
+    memory.unmerge_topic(part)
+    for marker in (1, 3):
+        add_message(memory, marker, "more of it")
+        memory.drain()
+    assert len(memory.topics("trip")) == 3
+    memory.backup(tmp_path / "copy.db")
+    memory.restore(tmp_path / "copy.db")
+    add_message(memory, 3, "and more")
+    memory.drain()
+    assert len(memory.topics("trip")) == 3
+
+
+@pytest.mark.parametrize("mark", ["title", "tag", "pin"])
+def test_a_topic_that_somebody_marked_does_not_vanish_in_another(open_memory: OpenMemory, mark: str) -> None:
+    memory = open_for_topics(open_memory, similarity_threshold=0.95)
+    add_alike(memory)
+    marked = topic_of_marker(memory, 2).id
+    if mark == "title":
+        memory.change_topic(marked, title="Mine")
+    elif mark == "tag":
+        memory.tag_topic(marked, ["mine"])
+    else:
+        memory.pin_topic(marked)
+    memory.change_settings(topic_merge_threshold=0.8)
+    add_message(memory, 3, "more of it")
+    memory.drain()
+    assert marked in {topic.id for topic in memory.topics("trip")}

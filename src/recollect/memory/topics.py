@@ -198,7 +198,7 @@ class TopicsMixin(Lifecycle):
         """Take a merge back: the topic that was merged is a topic of its own again, with the messages it had."""
         check_identity(topic, "topic")
         await self._ready()
-        unmerged = await self._store.topic_edits.unmerge(self._principal, topic)
+        unmerged = await self._store.topic_edits.unmerge(self._principal, topic, now=self._clock.now())
         self._work.notify()
         return self._to_topic(*unmerged)
 

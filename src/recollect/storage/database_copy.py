@@ -92,8 +92,9 @@ def _copy_topics(source: Transaction, target: Transaction, old_key: int, new_key
         assert inserted is not None  # noqa: S101 - inserted just now
         keys[row["key"]] = inserted["key"]
     for row in rows:
-        if row["merged_into"] in keys:
-            target.run("merge_topic", key=keys[row["key"]], into=keys[row["merged_into"]], now=row["merged_at"])
+        if row["merged_at"] is not None:  # merged, or taken apart again
+            into = keys.get(row["merged_into"] or 0)
+            target.run("merge_topic", key=keys[row["key"]], into=into, now=row["merged_at"])
     members = source.all("members_of_conversation", key=old_key)
     target.many("copy_member", [member | {"key": new_key, "topic": keys[member["topic"]]} for member in members])
     state = source.one("topics_state_of_conversation", key=old_key)

@@ -72,15 +72,18 @@ class TopicEdits:
 
         return await self._write(merge_topics)
 
-    async def unmerge(self, principal: Principal, id: str) -> tuple[TopicsState, TopicGroup]:
-        """Make a topic that was merged into another one a topic of its own again."""
+    async def unmerge(self, principal: Principal, id: str, *, now: datetime) -> tuple[TopicsState, TopicGroup]:
+        """Make a topic that was merged into another one a topic of its own again.
+
+        Its `merged_at` is then the moment when it was taken apart: it is never merged again by itself.
+        """
 
         def unmerge_topic(tx: Transaction) -> tuple[TopicsState, TopicGroup]:
             state, group = find_topic(tx, principal, id, lock=True)
             part = next(row for row in group.rows if row["id"] == id)
             if part["merged_into"] is None:
                 raise Conflict("not_merged", "This topic was not merged into another.")
-            tx.run("merge_topic", key=part["key"], into=None, now=None)
+            tx.run("merge_topic", key=part["key"], into=None, now=times.to_micros(now))
             _mark_regrouped(tx, state, (group,))
             _, unmerged = find_topic(tx, principal, id)
             if state.is_active(unmerged):  # the part is spoken of, no longer the topic that it left

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from recollect.core import times, topics
+from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.language import analyser
 from recollect.core.models import Principal
 from recollect.core.protocols import Clock
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_COUNTED_CHARACTERS: Final = 400  # words are counted in so much of a message
 MAX_PROPOSED_PAIRS: Final = 20  # pairs of topics, proposed for a merge
+MAX_MERGES: Final = 8  # merges that are made by themselves after one slice of messages
 
 
 class RelatedGroups(NamedTuple):
@@ -62,10 +64,33 @@ class AssignMessages(ConversationJob):
         assignments = await asyncio.to_thread(_assign_batch, batch, work.through, rules, centroids, now)
         if not await self._store.topics.save_assignments(work.principal, batch.state, assignments):
             raise Interrupted  # the topics were changed meanwhile
+        await self._merge_related(work.principal, work.conversation)
         return len(batch.messages)
 
-    async def find_related(self, principal: Principal, conversation: str) -> list[RelatedGroups]:
-        """Return pairs of topics that could be merged, the most similar first."""
+    async def _merge_related(self, principal: Principal, conversation: str) -> None:
+        """Merge topics that are similar enough, if the person wants that. `unmerge_topic` takes a merge back for good.
+
+        After each merge the topics are compared again: what was merged has another centroid.
+        """
+        threshold = self._settings(principal).topic_merge_threshold
+        for _ in range(MAX_MERGES if threshold is not None else 0):
+            pairs = await self.find_related(principal, conversation, threshold=threshold)
+            pair = next((pair for pair in pairs if _may_merge(pair)), None)
+            if pair is None:
+                return
+            into, topic = pair.earlier.root["id"], pair.later.root["id"]
+            try:
+                await self._store.topic_edits.merge(principal, into, topic, now=self._clock.now())
+            except (Conflict, InvalidInput, NotFound):
+                return  # somebody changed them meanwhile; the next message is the next occasion
+
+    async def find_related(
+        self, principal: Principal, conversation: str, *, threshold: float | None = None
+    ) -> list[RelatedGroups]:
+        """Return pairs of topics that could be merged, the most similar first.
+
+        `threshold` is their least similarity; by default it is the one measured for the embedder.
+        """
         batch = await self._store.topics.read_slice(principal, conversation, after=None)
         if batch is None or batch.state.embedder is None:
             return []
@@ -79,8 +104,13 @@ class AssignMessages(ConversationJob):
 
             from recollect.topics.matcher import find_related
 
-            rows = np.stack([centroids[group.root["key"]] for group in groups])
-            return find_related(rows, self._rules(principal, batch.state))[:MAX_PROPOSED_PAIRS]
+            rows, rules = (
+                np.stack([centroids[group.root["key"]] for group in groups]),
+                self._rules(principal, batch.state),
+            )
+            if threshold is not None:
+                rules = replace(rules, merge_threshold=threshold)
+            return find_related(rows, rules)[:MAX_PROPOSED_PAIRS]
 
         return [
             RelatedGroups(batch.state, groups[earlier], groups[later], round(similarity, 4))
@@ -132,9 +162,7 @@ def _build_centroid(rows: Sequence[Row], rules: MatchRules, dimensions: int) -> 
 
     matcher = Matcher(rules, np.zeros((1, dimensions), np.float32))
     for row in rows:
-        min_words = rules.min_words if row["role"] == "user" else rules.min_reply_words
-        if _count_words(row) >= min_words:  # shorter messages did not move the topic when they were assigned
-            matcher.assign_to(0, _mean_vector(row, dimensions), role=row["role"], at=row["at"])
+        matcher.move(0, _mean_vector(row, dimensions), role=row["role"], words=_count_words(row))
     centroid: Floats = matcher.centroids[0]
     return centroid
 
@@ -299,8 +327,21 @@ def _to_changed(group: TopicGroup) -> ChangedTopic:
     )
 
 
+def _may_merge(pair: RelatedGroups) -> bool:
+    """Say whether two topics may be merged without anybody asking for it.
+
+    What people took apart stays apart, and a topic that they named, tagged or pinned does not vanish in another.
+    """
+    was_taken_apart = any(group.root["merged_at"] is not None for group in (pair.earlier, pair.later))
+    return not was_taken_apart and not _is_marked(pair.later)
+
+
 def _is_edited(group: TopicGroup) -> bool:
     """Say whether a topic was split, merged, named, pinned or tagged by hand."""
+    return bool(_is_marked(group) or group.merged or group.root["merged_into"])
+
+
+def _is_marked(group: TopicGroup) -> bool:
+    """Say whether people split off, named, pinned or tagged a topic."""
     root = group.root
-    is_changed = root["by_hand"] or root["named"] or root["pinned"] or root["tags"] != "[]"
-    return bool(is_changed or group.merged or root["merged_into"])
+    return bool(root["by_hand"] or root["named"] or root["pinned"] or root["tags"] != "[]")
