@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help serve demo test lint fast coverage kill attack test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
-        bench-versions docs clean
+        bench-versions bench-truncation docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
 	@echo "make bench-prompts  what prompts cost and keep at each budget, and what the brief keeps alone (needs the data)"
+	@echo "make bench-truncation  what prompts lose for lack of room, with passages and without (needs the data)"
 	@echo "make bench-summaries  the built-in summariser beside four others (needs the data)"
 	@echo "make bench-ledger   what the rules of the ledger find, on labelled utterances"
 	@echo "make bench-archive  what packed messages take, against gzip and plain zstd (needs the data)"
@@ -104,6 +105,9 @@ $(VENV)/peers: $(VENV)/ready
 
 bench-prompts: $(VENV)/peers
 	@$(BIN)/python -m bench.prompts --data $(DATA) $(ARGS)
+
+bench-truncation: $(VENV)/ready
+	@$(BIN)/python -m bench.truncation --data $(DATA) $(ARGS)
 
 bench-summaries: $(VENV)/peers
 	@$(BIN)/python -m bench.summaries --data $(DATA) $(ARGS)
