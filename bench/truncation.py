@@ -3,7 +3,8 @@
     python -m bench.truncation [--data PATH] [--sets beam_100k lme_pool] [--conversations N]
 
 A message that does not fit is left out. If messages are quoted by passages, a long one need not fit as a whole. Lost is
-the share of the answer's words that stand in the evidence and not in the prompt.
+the share of the answer's words that stand in the evidence and not in the prompt. Only questions count whose evidence is
+among the ten best messages: what is not found is not lost for lack of room.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench.figures import Figures, mean, score_prompt
 from bench.recall import CACHE
 
 BUDGETS: Final = (500, 1000, 2000)
+FOUND_RANK: Final = 10
 SETS: Final = ("beam_100k", "lme_pool")  # the sets with long messages
 
 
@@ -34,11 +36,15 @@ def measure(conversations: Sequence[data.Conversation], embedder: CachedEmbedder
     for conversation in conversations:
         adapter.add(conversation.id, conversation.messages)
         texts = {message["id"]: message["content"] for message in conversation.messages}
+        found_questions = [
+            question
+            for question in conversation.questions
+            if question.category not in data.EXCLUDED_CATEGORIES
+            and set(question.evidence) <= set(adapter.search(conversation.id, question.text, FOUND_RANK))
+        ]
         for with_passages, figures in rows.items():
             adapter.memory.change_settings(rag_chunking=with_passages)
-            for question in conversation.questions:
-                if question.category in data.EXCLUDED_CATEGORIES:
-                    continue
+            for question in found_questions:
                 evidence, found = [texts[one] for one in question.evidence], Figures()
                 for budget in BUDGETS:
                     made = adapter.memory.context(conversation.id, question.text, budget=budget)

@@ -162,7 +162,9 @@ def _build_centroid(rows: Sequence[Row], rules: MatchRules, dimensions: int) -> 
 
     matcher = Matcher(rules, np.zeros((1, dimensions), np.float32))
     for row in rows:
-        matcher.move(0, _mean_vector(row, dimensions), role=row["role"], words=_count_words(row))
+        min_words = rules.min_words if row["role"] == "user" else rules.min_reply_words
+        if _count_words(row) >= min_words:  # shorter messages did not move the topic when they were assigned
+            matcher.assign_to(0, _mean_vector(row, dimensions), role=row["role"], at=row["at"])
     centroid: Floats = matcher.centroids[0]
     return centroid
 

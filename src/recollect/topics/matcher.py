@@ -36,7 +36,7 @@ class MatchRules:
     clear_threshold: float = math.inf  # a lower threshold, for a topic that leads all others by `clear_lead`
     clear_lead: float = 0.25
     min_reply_words: int = 6  # shorter replies of the assistant do not move the topic: "Noted." suits any
-    min_reply_similarity: float = -1.0  # to its topic; other replies do not move it: "Sure, I can help" suits any, too
+    min_answer_similarity: float = -1.0  # of a reply to its question: "Sure, I can help with that" is no answer
     min_words: int = 3  # shorter user messages stay with the active topic and do not move it
     decay: float = 0.9  # the factor on a topic's centroid before each new message is added
     neutral_weight: float = math.inf  # zero vectors averaged into the shared part; infinite: nothing is shared
@@ -52,7 +52,7 @@ _CALIBRATED: Final = {
         neutral_weight=8.0,
         merge_threshold=0.4,
         clear_threshold=0.2,
-        min_reply_similarity=0.3,  # an answer has 0.5 and more to its question, an empty phrase 0.25 at most
+        min_answer_similarity=0.25,  # answers have 0.5 and more, empty phrases 0.23 at most
     ),
 }
 
@@ -128,15 +128,6 @@ class Matcher:
         self.state = MatcherState(assignment.topic, at)
         return assignment
 
-    def move(self, topic: int, vector: Floats | None, *, role: str, words: int) -> None:
-        """Let a message move its topic as it did when it was assigned. Short messages and empty phrases do not."""
-        unit = None if vector is None else _to_unit(vector)
-        if unit is None:
-            return
-        is_moving = words >= self.rules.min_words if role == "user" else self._is_answer(topic, unit, words)
-        if is_moving and role in ("user", "assistant"):
-            self._add(topic, unit)
-
     def _assign_user(self, unit: Floats | None, words: int, at: int) -> Assignment:
         active, last_at = self.state.active, self.state.last_at
         paused = last_at is not None and at - last_at >= self.rules.pause_micros
@@ -161,7 +152,7 @@ class Matcher:
         return unit is None or self._lengths[active] == 0 or (words < self.rules.min_words and not paused)
 
     def _follow_active(self, unit: Floats | None, role: str, words: int) -> Assignment:
-        """Assign a message that is not the user's to the active topic. Only answers of the assistant move the topic.
+        """Assign a message that is not the user's to the active topic. Only the assistant's messages move the topic.
 
         The first reply in a new topic is the occasion to match again: question and answer together may well belong to
         an older topic, to which the question alone was not similar.
@@ -170,22 +161,22 @@ class Matcher:
         if active is None:
             return self._open_topic()
         assignment = Assignment(active)
-        if role == "assistant" and unit is not None and self._is_answer(active, unit, words):
-            if self.state.previous is not None:
+        is_reply = role == "assistant" and words >= self.rules.min_reply_words
+        if is_reply and unit is not None and self._lengths[active] > 0:
+            if self.state.previous is not None and self._is_answer(active, unit):
                 assignment = self._match_again(active, self.state.previous, unit)
             self.state = replace(self.state, previous=None, paused=False)
             self._add(assignment.topic, unit)
         return assignment
 
-    def _is_answer(self, active: int, unit: Floats, words: int) -> bool:
-        """Say whether a reply is about the active topic: long enough and similar enough to it.
+    def _is_answer(self, topic: int, reply: Floats) -> bool:
+        """Say whether the first reply in a topic is about its question.
 
-        A phrase that fits anywhere would make topics alike, and questions that it follows would join each other.
+        A phrase that fits anywhere says nothing of the question. Matched with it, one question after another would join
+        the topic in which the phrase was said before.
         """
-        length = float(self._lengths[active])
-        if words < self.rules.min_reply_words or length == 0:
-            return False
-        return float(self._centroids[active] @ unit) / length >= self.rules.min_reply_similarity
+        similarity = float(self._centroids[topic] @ reply) / float(self._lengths[topic])
+        return similarity >= self.rules.min_answer_similarity
 
     def _match_again(self, new: int, previous: int, reply: Floats) -> Assignment:
         """Match question and reply together. If an older topic suits them, dissolve the new one into it."""
