@@ -56,7 +56,7 @@ class Found:
 def needs_memory(message: str) -> bool:
     """Return whether an answer to a message needs what memory holds: it asks for something, or may ask."""
     act = read_utterance(message)
-    return act.asks or not (act.tells or act.greets or act.thanks)
+    return act.asks or not (act.tells or act.greets or act.thanks or act.acknowledges)
 
 
 def build_answer(
@@ -81,7 +81,8 @@ def build_answer(
         elif not act.tells:
             sections.append(phrases.nothing_remembered)
     if not sections:
-        sections.append(phrases.greeting if act.greets else phrases.welcome)
+        formula = phrases.welcome if act.thanks else phrases.acknowledged
+        sections.append(phrases.greeting if act.greets else formula)
     return BuiltInAnswer("\n\n".join(sections), tuple(quoted))
 
 

@@ -26,6 +26,7 @@ class Phrases:
     newest: str
     greeting: str
     welcome: str
+    acknowledged: str
     memory_off: str
     unreadable: str
     quote: str
@@ -52,6 +53,7 @@ _ENGLISH: Final = Phrases(
     newest="I cannot search by meaning yet: what was said is still being indexed. The last things you told me:",
     greeting="Hello! Tell me something to remember, or ask what you told me before.",
     welcome="You're welcome.",
+    acknowledged="All right.",
     memory_off="Nothing of this conversation is stored, and memory is off.",
     unreadable="Memory cannot be read now ({code}).",
     quote="{day} ({age}), {who}: {words}",
@@ -73,6 +75,7 @@ _ARABIC: Final = Phrases(
     newest="لا أستطيع البحث بالمعنى بعد، فما قيل ما زال قيد الفهرسة. آخر ما قلته لي:",
     greeting="أهلاً! أخبرني بشيء لأتذكره، أو اسألني عمّا قلته لي من قبل.",
     welcome="على الرحب والسعة.",
+    acknowledged="حسناً.",
     memory_off="لا يُحفظ شيء من هذه المحادثة، والذاكرة متوقفة.",
     unreadable="لا يمكن قراءة الذاكرة الآن ({code}).",
     quote="{day} ({age})، {who}: {words}",

@@ -21,7 +21,7 @@ MIN_RELEVANCE_SHARE: Final = 0.45  # a hit is quoted if its relevance is at leas
 # By the built-in embedder, unrelated English sentences stay below this, and a related one rises above the others.
 MIN_DENSE_PART: Final = 0.18
 MIN_DENSE_LEAD: Final = 0.05
-MIN_COMPARED_HITS: Final = 3  # with fewer hits there is nothing to rise above
+MIN_COMPARED_HITS: Final = 2  # with fewer hits there is nothing to rise above
 MIN_DATE_PART: Final = 0.04
 _WORD_PARTS: Final = ("bm25", "code", "speaker")
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from recollect.core.language import sentences
 from recollect.core.language.speech_acts import (
+    ACKNOWLEDGES,
     ASKS,
     GREETS,
     MAX_FRAGMENT_WORDS,
@@ -44,7 +45,7 @@ _HOW_ARE_YOU: Final = compile_words(
     "ايش اخبارك | اخبارك | ازيك | عامل ايه | كيف امورك | شخبارك",
     after=rf"{_END}[\w\s]{{0,20}}+$",
 )
-_THANKS: Final = compile_words(
+_FORMULAS: Final = compile_words(
     "تمام | ممتاز | حسنا | طيب | اوكي | اوك | رايع | جميل",
     "حلو | زين | ماشي | نعم | ايوه | لا | فهمت | وصلت | مع السلامه",
     "الي اللقاء | شكرا | الشكر | اشكرك | مشكوره | مشكور",
@@ -53,6 +54,7 @@ _THANKS: Final = compile_words(
     before="(?:",
     after=rf"{_END}(?> جزيلا| كثيرا| جدا| لكم| لك| علي \w++)*+[\s،,.!]*+)++$",
 )
+_THANKING: Final = re.compile("شكر|تسلم|يسلمو|العافيه|جزاك|ممنون|ممتن|متشكر|بارك|قصرت")
 _REMEMBER: Final = compile_words(
     "تذكر(?:ي|وا)?(?: دايما| جيدا)? ان | تذكر[:،] | لا تنسي | لا تنسا | لا تنس | للعلم | للمعلوميه | للتذكير",
     "ضعي? في (?:اعتبارك|بالك|الحسبان) | خذي? بعين الاعتبار | خلي? (?:في )?بالك",
@@ -109,8 +111,8 @@ def read(sentence: str) -> SpeechAct:
     """Return what an Arabic sentence does."""
     text = _normalise(sentence)
     bare, has_mark = text.rstrip(" ؟?!.،"), sentences.is_question(text)
-    if _THANKS.match(bare):
-        return THANKS
+    if _FORMULAS.match(bare):
+        return THANKS if _THANKING.search(bare) else ACKNOWLEDGES
     if greeting := _GREETING.match(bare):
         rest = bare[greeting.end() :].strip(" ،,.!")
         if len(rest.split()) <= 1 or _HOW_ARE_YOU.match(rest):

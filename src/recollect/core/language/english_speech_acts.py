@@ -10,6 +10,7 @@ from typing import Final
 
 from recollect.core.language import sentences
 from recollect.core.language.speech_acts import (
+    ACKNOWLEDGES,
     ASKS,
     GREETS,
     MAX_FRAGMENT_WORDS,
@@ -107,8 +108,10 @@ def read(sentence: str) -> SpeechAct:
     """Return what an English sentence does."""
     text = sentence.replace("’", "'").casefold().strip(" \t\"'“”*-_")
     has_mark = sentences.is_question(text)
-    if _THANKS.match(text) or _ACKNOWLEDGED.match(text):
+    if _THANKS.match(text):
         return THANKS
+    if _ACKNOWLEDGED.match(text):
+        return ACKNOWLEDGES
     if greeting := _GREETING.match(text):
         rest = text[greeting.end() :].strip(" ,.!?-–")
         if len(rest.split()) <= 1 or _HOW_ARE_YOU.match(rest):

@@ -13,12 +13,13 @@ _CLAUSE_BORDER: Final = re.compile(r"[,،;؛:–—]\s|\s-\s")
 
 @dataclass(frozen=True, slots=True)
 class SpeechAct:
-    """What a sentence or a message does. A greeting or thanks that does nothing else neither tells nor asks."""
+    """What a sentence or a message does. A greeting, thanks or "ok" alone neither tells nor asks."""
 
     tells: bool = False
     asks: bool = False
     greets: bool = False
     thanks: bool = False
+    acknowledges: bool = False  # "ok", "got it", "bye"
 
     def __or__(self, other: SpeechAct) -> SpeechAct:
         return SpeechAct(
@@ -26,6 +27,7 @@ class SpeechAct:
             self.asks or other.asks,
             self.greets or other.greets,
             self.thanks or other.thanks,
+            self.acknowledges or other.acknowledges,
         )
 
 
@@ -35,6 +37,7 @@ ASKS: Final = SpeechAct(asks=True)
 UNSURE: Final = SpeechAct(tells=True, asks=True)
 GREETS: Final = SpeechAct(greets=True)
 THANKS: Final = SpeechAct(thanks=True)
+ACKNOWLEDGES: Final = SpeechAct(acknowledges=True)
 
 
 def split_first_clause(text: str) -> tuple[str, str]:
