@@ -23,21 +23,21 @@ from recollect.core.language.speech_acts import (
     split_first_clause,
 )
 
-MIN_SUBORDINATE_WORDS: Final = 6  # "when I was ten I broke my arm" tells; "where the keys are" asks
+MIN_SUBORDINATE_WORDS: Final = 5  # "when I was ten I broke my arm" tells; "where the keys are" asks
 
 _FILLER: Final = compile_words(
     "so | well | okay | ok | and | but | hmm | um",
     "oh | also | actually | please | pls | anyway | now | alright | right",
     "hey | quick question | sorry | excuse me | by the way | btw",
     before="(?:",
-    after=r"\b[\s,:.!]*+)++",
+    after=r"[\s,:.!]*+)++",
 )
 _GREETING: Final = compile_words(
     "hiya | hi | hello | hey | howdy | greetings | yo | good (?:morning|afternoon|evening|day) | welcome back",
-    after=r"(?: (?:there|again|all|everyone|everybody|recollect|assistant|friend))?+\b(?!')",
+    after=r"(?: (?:there|again|all|everyone|everybody|recollect|assistant|friend))?+(?![\w'])",
 )
 _HOW_ARE_YOU: Final = compile_words(
-    "how are you | how's it going | how is it going | what's up | how do you do", after=r"\b[\w\s]{0,20}+$"
+    "how are you | how's it going | how is it going | what's up | how do you do", after=r"[\w\s]{0,20}+$"
 )
 _APPROVAL: Final = (
     "(?>okay|ok|great|cool|nice|perfect|awesome|super|good|got it|alright|sounds good|that helps|brilliant)"
@@ -45,7 +45,7 @@ _APPROVAL: Final = (
 _THANKS: Final = compile_words(
     "many thanks | thanks | thank you | thx | ty | cheers | much appreciated",
     before=rf"(?:{_APPROVAL}[\s,.!]*+)*+",
-    after=r"\b(?: (?:so|very) much| a lot| again)?+(?:,? (?:for|to) [\w\s']{1,40}+| \w{1,20}+)?+[\s.!]*+$",
+    after=r"(?: (?:so|very) much| a lot| again)?+(?:,? (?:for|to) [\w\s']{1,40}+| \w{1,20}+)?+[\s.!]*+$",
 )
 _ACKNOWLEDGED: Final = compile_words(
     "okay | ok | k | great | cool | nice | perfect",
@@ -53,7 +53,7 @@ _ACKNOWLEDGED: Final = compile_words(
     "all right | sounds good | sure | fine | yes | yeah | yep | nope | no | right | understood | will do | bye",
     "see you later | see you | never mind | nevermind | lol | haha",
     before="(?:",
-    after=r"\b[\s,.!]*+)++$",
+    after=r"[\s,.!]*+)++$",
 )
 _REMEMBER: Final = compile_words(
     "(?:please |kindly )?(?:remember|note|keep in mind|bear in mind|don't forget|do not forget|make a note|take note)",
@@ -74,9 +74,15 @@ _ASKING: Final = compile_words(
     "what about | how about | how come | (?:what|who|where|when|how)'?s | who're | where're",
 )
 _WH_WORD: Final = compile_words(_WH, before="(?:(?:to|for|from|with|in|on|at|about|of|by|since|until) )?+")
-_EXCLAMATION: Final = compile_words("what an? | how (?:nice|lovely|great|sad|awful|cool|wonderful)")
+_EXCLAMATION: Final = compile_words(
+    "what an? | how (?:nice|lovely|great|sad|awful|cool|wonderful)(?! (?:is|are|was|were))"
+)
 _SUBORDINATE: Final = compile_words(
     "(?:when|where|how|what|who|why|whenever|wherever) (?:i|you|we|he|she|it|they|my|our|his|her|their|the)"
+)
+# "When Sami goes home, he reads": a clause, its comma, and no helping verb at its start.
+_TIME_CLAUSE: Final = re.compile(
+    r"when(?:ever)? (?!(?:am|is|are|was|were|do|does|did|can|could|will|would|should|has|have|had)\b)[^,]{1,100}+, \w"
 )
 _FINITE: Final = re.compile(
     r"(?:\w{1,20}+')?(?:am|is|are|was|were|has|have|had|will|does|did|isn't|wasn't|s|m|re|ve|ll|d)\W?"
@@ -97,11 +103,13 @@ _ADMISSION: Final = compile_words(
     "i'm wondering | you know | tell me | just curious | remind me | question | one more thing | sorry",
 )
 _CERTAIN_TAG: Final = compile_words(
-    "right | correct | okay | ok | no | yes | isn't it | aren't you | don't you | do you | is it | huh | eh",
+    "right | correct | okay | ok | no | yes | huh | eh",
+    "(?:is|are|was|were|do|does|did|can|ca|could|will|wo|would|should|has|have|had|am)(?:n't)? "
+    "(?:i|you|he|she|it|we|they|there)",
     after=r"\W*+$",
 )
 _CONDITION: Final = compile_words("if | when | as | since | after | before | because | for")
-_OWN_SUBJECT: Final = compile_words("i | we | my | our | it | he | she | they | no | yes", after=r"(?!\w)")
+_OWN_SUBJECT: Final = compile_words("i | we | my | our | it | he | she | they | no | yes")
 
 
 def read(sentence: str) -> SpeechAct:
@@ -144,8 +152,11 @@ def _is_question(text: str) -> bool:
     if _ASKING.match(text):
         return True
     if _WH_WORD.match(text):
-        return not (_SUBORDINATE.match(text) and len(text.split()) >= MIN_SUBORDINATE_WORDS)
+        is_subordinate = _SUBORDINATE.match(text) and len(text.split()) >= MIN_SUBORDINATE_WORDS
+        return not is_subordinate and not _TIME_CLAUSE.match(text)
     first, rest = split_first_clause(text)
+    if rest and _CERTAIN_TAG.match(rest):
+        return True
     return bool(rest and _ADMISSION.match(first) and len(first.split()) <= MIN_TOLD_WORDS and _is_question(rest))
 
 

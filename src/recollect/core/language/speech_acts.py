@@ -46,10 +46,10 @@ def split_first_clause(text: str) -> tuple[str, str]:
     return (text[: border.start()].strip(), text[border.end() :].strip()) if border else (text.strip(), "")
 
 
-def compile_words(*rows: str, before: str = "", after: str = r"\b") -> re.Pattern[str]:
-    """Return a pattern of alternatives, which rows of text list between bars. Longer ones go before their beginnings.
+def compile_words(*rows: str, before: str = "", end: str = r"(?!\w)", after: str = "") -> re.Pattern[str]:
+    """Return a pattern of alternatives, which rows of text list between bars. Each ends with `end`, as a word does.
 
-    The group is atomic: what it has taken it does not give back, so time is linear.
+    The group is atomic: what it has taken it does not give back, so time is linear also where `after` repeats it.
     """
-    alternatives = [word for row in rows for word in row.split(" | ")]
-    return re.compile(f"{before}(?>{'|'.join(alternatives)}){after}")
+    alternatives = "|".join(word for row in rows for word in row.split(" | "))
+    return re.compile(f"{before}(?>(?:{alternatives}){end}){after}")

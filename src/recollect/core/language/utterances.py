@@ -10,7 +10,7 @@ import re
 from typing import Final, Literal
 
 from recollect.core.language import arabic_speech_acts, english_speech_acts, sentences
-from recollect.core.language.speech_acts import ASKS, NOTHING, TELLS, SpeechAct
+from recollect.core.language.speech_acts import ASKS, MAX_FRAGMENT_WORDS, NOTHING, TELLS, UNSURE, SpeechAct
 
 Language = Literal["en", "ar"]
 
@@ -35,8 +35,11 @@ _EVERYTHING: Final = re.compile(
 def read_utterance(text: str) -> SpeechAct:
     """Return what a message does, all its sentences taken together."""
     act = NOTHING
-    for sentence in sentences.split(text[:MAX_READ_CHARACTERS]):
-        act |= _read_sentence(sentence)
+    parts = sentences.split(text[:MAX_READ_CHARACTERS])
+    for sentence in parts:
+        part = _read_sentence(sentence)
+        is_fragment = part == UNSURE and len(sentence.split()) <= MAX_FRAGMENT_WORDS
+        act |= TELLS if is_fragment and len(parts) > 1 else part  # a few words beside others are no search
     return act
 
 
