@@ -10,14 +10,22 @@ from typing import Any
 import pytest
 
 from recollect.core.errors import InvalidInput
-from recollect.formats import Batch, Skipped, detect_file_format, detect_format, read_file
+from recollect.formats import Batch, LeftOut, Skipped, detect_file_format, detect_format, read_file
 
 
-def read_json(value: object, **options: Any) -> list[Batch | Skipped]:
+def read_json(value: object, **options: Any) -> list[Any]:
     return list(read_file(io.BytesIO(json.dumps(value).encode()), **options))
 
 
-def batches(items: list[Batch | Skipped]) -> list[Batch]:
+def left_out(items: list[Any]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, LeftOut):
+            counts[item.what] = counts.get(item.what, 0) + item.count
+    return counts
+
+
+def batches(items: list[Any]) -> list[Batch]:
     assert not [item for item in items if isinstance(item, Skipped)]
     return [item for item in items if isinstance(item, Batch)]
 
@@ -104,20 +112,66 @@ class TestChatGPT:
         assert roles_and_texts(batch) == [("user", "[image]\nWhat plant is this?\nread this aloud")]
         assert batch.messages[0]["metadata"] == {"parts": [picture]}
 
-    def test_other_content_types_give_their_text(self) -> None:
-        code = node("c", "root", "assistant")
+    def test_code_that_was_shown_gives_its_text(self) -> None:
+        code = node("c", "root", "assistant", recipient="all")
         code["message"]["content"] = {"content_type": "code", "language": "python", "text": "print(1)"}
-        output = node("o", "c", "tool", author={"role": "tool", "name": "python"})
-        output["message"]["content"] = {"content_type": "execution_output", "text": "1"}
-        [batch] = batches(read_json([chat(code, output, current="o")]))
-        assert roles_and_texts(batch) == [("assistant", "print(1)"), ("tool", "1")]
-        assert batch.messages[1]["name"] == "python"
+        [batch] = batches(read_json([chat(code, current="c")]))
+        assert roles_and_texts(batch) == [("assistant", "print(1)")]
 
-    def test_hidden_node_with_text_is_kept_and_marked(self) -> None:
-        hidden = node("h", "root", "system", "Be brief.", metadata={"is_visually_hidden_from_conversation": True})
-        [batch] = batches(read_json([chat(hidden, node("q", "h", "user", "Hi"), current="q")]))
-        assert roles_and_texts(batch)[0] == ("system", "Be brief.")
-        assert batch.messages[0]["metadata"] == {"hidden": True}
+    def test_hidden_instructions_are_no_messages(self) -> None:
+        hidden = {"is_visually_hidden_from_conversation": True}
+        profile = node("p", "h", "user", metadata={"is_user_system_message": True})
+        profile["message"]["content"] = {
+            "content_type": "user_editable_context", "user_profile": "Sara", "user_instructions": "Be brief."
+        }  # fmt: skip
+        remembered = node("m", "p", "assistant")
+        remembered["message"]["content"] = {"content_type": "model_editable_context", "model_set_context": "1. Tea"}
+        items = read_json(
+            [chat(
+                node("h", "root", "system", "You are a pirate.", metadata=hidden), profile, remembered,
+                node("s", "m", "system", "A custom GPT's rules."), node("e", "s", "system", "", metadata=hidden),
+                node("u", "e", "user", "Original custom instructions no longer available", metadata=hidden),
+                node("q", "u", "user", "Hi"), current="q",
+            )]
+        )  # fmt: skip
+        [batch] = batches(items)
+        assert roles_and_texts(batch) == [("user", "Hi")]
+        assert left_out(items) == {"hidden instructions": 5}
+
+    def test_tool_calls_and_their_results_are_no_messages(self) -> None:
+        call = node("c", "q", "assistant", recipient="python")
+        call["message"]["content"] = {"content_type": "code", "language": "python", "text": "print(6*7)"}
+        search = node("w", "c", "assistant", "search('tomatoes')", recipient="web.run")
+        output = node("o", "w", "tool", author={"role": "tool", "name": "python"})
+        output["message"]["content"] = {"content_type": "execution_output", "text": "42"}
+        quoted = node("t", "o", "assistant")
+        quoted["message"]["content"] = {"content_type": "tether_quote", "title": "Seeds", "url": "x.org", "text": "Sow"}
+        display = node("d", "t", "assistant")
+        display["message"]["content"] = {"content_type": "tether_browsing_display", "result": "L0: Seeds"}
+        picture = node("i", "d", "tool", {"content_type": "image_asset_pointer", "asset_pointer": "sediment://1"})
+        nodes = (node("q", "root", "user", "6*7?"), call, search, output, quoted, display, picture)
+        items = read_json([chat(*nodes, node("a", "i", "assistant", "It is 42.", recipient="all"), current="a")])
+        [batch] = batches(items)
+        assert roles_and_texts(batch) == [("user", "6*7?"), ("assistant", "It is 42.")]
+        assert left_out(items) == {"tool calls and tool results": 6}
+
+    def test_thoughts_and_how_long_they_took_are_no_messages(self) -> None:
+        thoughts = node("t", "q", "assistant")
+        thoughts["message"]["content"] = {
+            "content_type": "thoughts", "thoughts": [{"summary": "Adding", "content": "The user wants a sum."}]
+        }  # fmt: skip
+        recap = node("r", "t", "assistant")
+        recap["message"]["content"] = {"content_type": "reasoning_recap", "content": "Thought for 4 seconds"}
+        aside = node("x", "r", "assistant", "Let me add them.", channel="analysis")
+        nodes = (node("q", "root", "user", "1+1?"), thoughts, recap, aside, node("a", "x", "assistant", "2"))
+        items = read_json([chat(*nodes, current="a")])
+        [batch] = batches(items)
+        assert roles_and_texts(batch) == [("user", "1+1?"), ("assistant", "2")]
+        assert left_out(items) == {"thoughts of a model": 3}
+
+    def test_an_empty_conversation_is_no_error(self) -> None:
+        items = read_json([{**GARDEN, "id": "c-2", "mapping": {}}, chat(node("s", "root", "system", ""), current="s")])
+        assert items == [LeftOut("empty conversations"), LeftOut("empty conversations")]
 
     @pytest.mark.parametrize("current", [None, "nowhere", 7])
     def test_missing_current_node_falls_back_to_the_newest_leaf(self, current: Any) -> None:
@@ -153,8 +207,7 @@ class TestChatGPT:
     def test_bad_conversation_is_reported_and_the_others_are_read(self) -> None:
         items = read_json([GARDEN, {"id": "c-2", "title": "No tree"}, {**GARDEN, "id": "c-3", "mapping": {}}])
         assert [item for item in items if isinstance(item, Skipped)] == [
-            Skipped("conversation 2", "it has no mapping of messages"),
-            Skipped("conversation 3 (c-3…)", "it has no messages with text"),
+            Skipped("conversation 2", "it has no mapping of messages")
         ]
         assert len([item for item in items if isinstance(item, Batch)]) == 2
 
@@ -193,16 +246,25 @@ class TestClaude:
         assert roles_and_texts(batch) == [
             ("user", "Which tea keeps?\n\n[attachment: list.txt]\nsencha\nassam\n\n[file: shelf.jpg]"),
             ("assistant", "Black tea."),
-            ("assistant", '[tool use: search {"q": "tea"}]\n[tool result: search 2 years]\nAbout two years.'),
+            ("assistant", "About two years."),
         ]
         assert [message["id"] for message in batch.messages] == ["m1", "m2", "m3"]
         assert {message["at"] for message in batch.messages} == {"2026-02-03T08:00:01+00:00"}
 
-    def test_thinking_is_kept_in_metadata_only(self) -> None:
+    def test_thoughts_and_tool_traces_are_kept_in_metadata_only(self) -> None:
         [batch] = batches(read_json([CLAUDE]))
-        assert batch.messages[2]["metadata"]["blocks"][0] == {"type": "thinking", "thinking": "hm"}
+        blocks = batch.messages[2]["metadata"]["blocks"]
+        assert [block["type"] for block in blocks] == ["thinking", "tool_use", "tool_result"]
 
-    def test_message_without_text_or_known_sender_is_reported(self) -> None:
+    def test_a_message_of_tool_blocks_alone_is_no_message(self) -> None:
+        note = "```\nThis block is not supported on your current device yet.\n```"
+        tools = {"sender": "assistant", "text": note, "content": [{"type": "tool_use", "name": "search", "input": {}}]}
+        items = read_json([{"uuid": "u", "chat_messages": [{"sender": "human", "text": "y"}, tools]}])
+        [batch] = batches(items)
+        assert roles_and_texts(batch) == [("user", "y")]
+        assert left_out(items) == {"tool calls and tool results": 1}
+
+    def test_message_without_known_sender_is_reported_and_one_without_text_is_counted(self) -> None:
         messages = [
             {"sender": "human", "text": ""},
             {"sender": "clerk", "text": "x"},
@@ -211,9 +273,114 @@ class TestClaude:
         ]
         items = read_json([{"uuid": "u", "chat_messages": messages}])
         assert [item.reason for item in items if isinstance(item, Skipped)] == [
-            "it has no text", "its sender is unknown", "it is not an object",
+            "its sender is unknown", "it is not an object",
         ]  # fmt: skip
-        assert isinstance(items[-1], Batch) and roles_and_texts(items[-1]) == [("user", "y")]
+        assert [roles_and_texts(item) for item in items if isinstance(item, Batch)] == [[("user", "y")]]
+        assert left_out(items) == {"messages without text": 1}
+
+
+def reply(key: str, parent: str | None, role: str, content: Any, at: int = 1767261600, **fields: Any) -> Any:
+    return {"id": key, "parentId": parent, "role": role, "content": content, "timestamp": at, **fields}
+
+
+def webui_chat(*messages: Any, current: str | None = None, **fields: Any) -> dict[str, Any]:
+    history = {"messages": {message["id"]: message for message in messages}, "currentId": current}
+    chat = {"title": "Moving", "models": ["llama3.2"], "history": history, "timestamp": 1767261600123, **fields}
+    return {"id": "w-1", "user_id": "u", "title": "Moving", "chat": chat, "created_at": 1767261600, "archived": False}
+
+
+class TestOpenWebUI:
+    def test_current_path_is_the_conversation_and_the_other_model_a_branch(self) -> None:
+        record = webui_chat(
+            reply("q1", None, "user", "I moved to Lyon.", childrenIds=["a1", "a2"], models=["llama3.2", "qwen3"]),
+            reply("a1", "q1", "assistant", "Welcome!", 1767261601, model="llama3.2"),
+            reply("a2", "q1", "assistant", "Enjoy Lyon.", 1767261602, model="qwen3"),
+            reply("q2", "a1", "user", "Thanks.", 1767261700), current="q2",
+        )  # fmt: skip
+        record["meta"] = {"tags": ["home", "home", ""]}
+        main, branch = batches(read_json([record]))
+        assert (main.conversation, main.title, main.tags) == ("openwebui-w-1", "Moving", ("home",))
+        assert roles_and_texts(main) == [("user", "I moved to Lyon."), ("assistant", "Welcome!"), ("user", "Thanks.")]
+        assert main.messages[1]["at"] == "2026-01-01T10:00:01+00:00"
+        assert [message.get("model_variant") for message in main.messages] == [None, "llama3.2", None]
+        assert (branch.conversation, roles_and_texts(branch)) == (
+            "openwebui-w-1/branch-1", [("assistant", "Enjoy Lyon.")],
+        )  # fmt: skip
+        assert branch.messages[0]["metadata"] == {"branch_of": "openwebui-w-1", "after": "q1"}
+
+    def test_a_chat_without_history_is_read_from_its_list(self) -> None:
+        record = webui_chat(messages=[reply("a", None, "user", "One"), reply("b", "a", "assistant", "Two")])
+        [batch] = batches(read_json([record]))
+        assert roles_and_texts(batch) == [("user", "One"), ("assistant", "Two")]
+
+    def test_thoughts_and_tool_calls_inside_an_answer_are_left_out(self) -> None:
+        answer = (
+            '<details type="reasoning" done="true" duration="4">\n<summary>Thought for 4 seconds</summary>\n> Lyon…\n'
+            "</details>\nLyon has two rivers."
+            '\n<details type="tool_calls" done="true" name="search" arguments="&quot;q&quot;"></details>\n'
+            '<details type="note"><summary>More</summary>Rhône, Saône</details>'
+            '<details type="code_interpreter" done="false">print(2)'
+        )
+        record = webui_chat(
+            reply("q", None, "user", "Rivers?"), reply("a", "q", "assistant", answer),
+            reply("e", "a", "assistant", "", error={"content": "timeout"}), current="e",
+            params={"system": "Be brief."},
+        )  # fmt: skip
+        items = read_json([record])
+        [batch] = batches(items)
+        assert roles_and_texts(batch)[1] == (
+            "assistant",
+            'Lyon has two rivers.\n\n<details type="note"><summary>More</summary>Rhône, Saône</details>',
+        )
+        assert left_out(items) == {
+            "thoughts of a model": 1, "tool calls and tool results": 2, "messages without text": 1,
+            "hidden instructions": 1,
+        }  # fmt: skip
+
+    def test_pictures_and_files_are_named(self) -> None:
+        files = [{"type": "image", "url": "data:image/png;base64,AAAA"}, {"type": "file", "name": "lease.pdf"}]
+        [batch] = batches(read_json([webui_chat(reply("q", None, "user", "Look", files=files), current="q")]))
+        assert roles_and_texts(batch) == [("user", "Look\n[image]\n[file: lease.pdf]")]
+
+    def test_what_is_broken_is_reported(self) -> None:
+        bad = webui_chat(reply("q", None, "narrator", "x"), reply("c", "q", "user", {"a": 1}), current="c")
+        items = read_json([webui_chat(reply("ok", None, "user", "Hi"), current="ok"), bad, {"id": 2, "chat": None}, 5])
+        assert [item.reason for item in items if isinstance(item, Skipped)] == [
+            "its role is unknown", "its content is neither text nor a list of parts", *["it has no chat"] * 2,
+        ]  # fmt: skip
+
+
+TITLE_PROMPT = "### Task:\nGenerate a title.\n### Chat History:\n<chat_history>\nUSER: I moved\n</chat_history>"
+
+
+class TestTaskPrompts:
+    """Every format leaves out what a chat program asked for itself, with the answer to it."""
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            {"messages": [{"role": role, "content": text} for role, text in (
+                ("user", "I moved"), ("assistant", "Where to?"), ("user", TITLE_PROMPT), ("assistant", "{}"),
+                ("user", "To Lyon"))]},
+            {"conversations": [{"from": role, "value": text} for role, text in (
+                ("human", "I moved"), ("gpt", "Where to?"), ("human", TITLE_PROMPT), ("gpt", '{"title": "M"}'),
+                ("human", "To Lyon"))]},
+            {"uuid": "u", "chat_messages": [{"sender": role, "text": text} for role, text in (
+                ("human", "I moved"), ("assistant", "Where to?"), ("human", TITLE_PROMPT), ("assistant", "{}"),
+                ("human", "To Lyon"))]},
+            chat(node("a", "root", "user", "I moved"), node("b", "a", "assistant", "Where to?"),
+                 node("c", "b", "user", TITLE_PROMPT), node("d", "c", "assistant", "{}"),
+                 node("e", "d", "user", "To Lyon"), current="e"),
+            webui_chat(reply("a", None, "user", "I moved"), reply("b", "a", "assistant", "Where to?"),
+                       reply("c", "b", "user", TITLE_PROMPT), reply("d", "c", "assistant", "{}"),
+                       reply("e", "d", "user", "To Lyon"), current="e"),
+        ],
+    )  # fmt: skip
+    def test_they_are_left_out_with_their_answers(self, record: Any) -> None:
+        items = read_json([record])
+        [batch] = batches(items)
+        assert [text for _, text in roles_and_texts(batch)] == ["I moved", "Where to?", "To Lyon"]
+        assert left_out(items) == {"task prompts of a chat program, with their answers": 2}
 
 
 class TestShareGPT:
@@ -243,7 +410,7 @@ class TestShareGPT:
         turns = [{"from": "owl", "value": "x"}, {"from": "human", "value": {"a": 1}}, {"from": "human", "value": "y"}]
         unknown, wrong, batch = read_json([{"id": 4, "conversations": turns}])
         assert unknown == Skipped("conversation 1 (4…), message 1", "its speaker is unknown")
-        assert wrong == Skipped("conversation 1 (4…), message 2", "it has no text")
+        assert wrong == Skipped("conversation 1 (4…), message 2", "its value is not text")
         assert isinstance(batch, Batch) and batch.conversation == "sharegpt-4"
 
 
@@ -345,6 +512,7 @@ class TestDetection:
             (b'\xef\xbb\xbf [ {"title": "say \\"messages\\":", "mapping": {', "chatgpt"),
             (b'[{"uuid": "1", "account": {"messages": 1}, "chat_messages": []', "claude"),
             (b'oops\n{"messages": []}\n', "openai"),
+            (b'[{"id": "1", "user_id": "u", "title": "messages", "chat": {"messages": [', "openwebui"),
         ],
     )
     def test_format_is_told_from_the_first_bytes(self, head: bytes, format: str) -> None:
@@ -363,11 +531,33 @@ class TestDetection:
             read_json([GARDEN], format="word")
         assert read_json([], format="chatgpt") == []
 
+    @pytest.mark.parametrize(
+        ("head", "words"),
+        [
+            (b"", "is empty"),
+            (b"[]", "is an empty list"),
+            (b'import json\n\nchat = [\n    {"messages": []},\n]\nprint(chat)\n', "is not JSON"),
+            (b"SQLite format 3\0\x10", "is a database"),
+            (b"%PDF-1.7", "is a PDF document"),
+            (b"\x7fELF\x02\x01\0\0", "is a binary file"),
+            (b"\x1f\x8b\x08", "gzip"),
+            (b"<!DOCTYPE html>", "its conversations.json"),
+            (b'[{"conversations_memory": "Sara likes tea", "account_uuid": "1"}]', "what Claude noted about you"),
+            (b'{"uuid": "1", "name": "P", "prompt_template": "", "docs": []}', "a project of Claude"),
+            (b'[{"uuid": "1", "full_name": "Sara", "email_address": "s@example.org"}]', "data of your account"),
+            (b'{"a": 1}', "name it: recollect, openai"),
+        ],
+    )
+    def test_a_file_that_cannot_be_imported_is_told_apart(self, head: bytes, words: str) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            detect_format(head, "some.file")
+        assert refused.value.code == "unknown_format"
+        assert refused.value.message.startswith("some.file ") and words in refused.value.message
+
     def test_missing_file_is_invalid_input(self, tmp_path: Path) -> None:
-        for path in (tmp_path / "none.json", tmp_path):
-            with pytest.raises(InvalidInput) as refused:
-                list(read_file(path))
-            assert refused.value.code == "unreadable_file"
+        with pytest.raises(InvalidInput) as refused:
+            list(read_file(tmp_path / "none.json"))
+        assert refused.value.code == "unreadable_file"
 
     def test_asking_for_the_format_leaves_the_stream_where_it_was(self) -> None:
         stream = io.BytesIO(json.dumps([GARDEN]).encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from recollect.core.models import About, Conversation, Imported, Principal
 from recollect.core.protocols import Clock
 from recollect.core.scope import PersonScope, Scope
 from recollect.core.text import MAX_TITLE_CHARACTERS, check_identity, replace_unstorable
-from recollect.formats import Batch, ExportedProfile, Skipped, detect_file_format, ndjson_lines, read_file
+from recollect.formats import Batch, ExportedProfile, LeftOut, Skipped, detect_file_format, ndjson_lines, read_file
 from recollect.runtime.ids import new_id
 from recollect.storage.file_drafts import clear_drafts
 from recollect.storage.store import SqlStore
@@ -106,6 +107,7 @@ class Importer:
         self._conversations: set[str] = set()
         self._messages = self._added = self._skip_count = 0
         self._skip_reasons: list[str] = []
+        self._left_out: Counter[str] = Counter()
 
     async def run(
         self,
@@ -115,17 +117,19 @@ class Importer:
         record_limit: int,
         progress: Callable[[int], None] | None = None,
     ) -> Imported:
-        """Import a file. Return what was added, and what was skipped and why.
+        """Import a file or a folder. Return what was added, and what was skipped and why.
 
         Records of more than `record_limit` bytes are skipped. `progress` is called with the bytes read so far.
         """
         if self._database is not None and await asyncio.to_thread(_is_same_file, source, self._database):
             raise InvalidInput("own_database", "This is the database itself. To go back to a backup, use `restore`.")
         file_format = format if format is not None else await asyncio.to_thread(_detect_format, source)
-        items = read_file(source, format=file_format, record_limit=record_limit, progress=progress)
+        items = read_file(source, format=format, record_limit=record_limit, progress=progress)
         while (item := await asyncio.to_thread(next, items, None)) is not None:
             if isinstance(item, Skipped):
                 self._skip(f"{item.where}: {item.reason}")
+            elif isinstance(item, LeftOut):
+                self._left_out[item.what] += item.count
             elif isinstance(item, ExportedProfile):
                 await self._store_profile(item)
             else:
@@ -133,7 +137,7 @@ class Importer:
         known = self._messages - self._added
         return Imported(
             file_format, len(self._conversations), self._messages, self._added, known,
-            tuple(self._skip_reasons), self._skip_count,
+            tuple(self._skip_reasons), self._skip_count, dict(self._left_out),
         )  # fmt: skip
 
     def _skip(self, reason: str, count: int = 1) -> None:
@@ -197,8 +201,10 @@ class Importer:
 
 
 def _detect_format(source: Path) -> str:
-    if not source.is_file():
+    if not source.exists():
         raise InvalidInput("file_not_found", f"There is no file {source}.")
+    if not source.is_file() and not source.is_dir():
+        raise InvalidInput("not_a_file", f"{source} is neither a file nor a folder.")
     return detect_file_format(source)
 
 

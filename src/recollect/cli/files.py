@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from recollect.admin.transfer import MAX_REPORTED_SKIPS
-from recollect.cli.catch_up import catch_up
+from recollect.cli.catch_up import MAX_QUICK_MESSAGES, catch_up, count_searchable, render_searchable
 from recollect.cli.display import (
     print_json,
     print_line,
@@ -27,10 +27,11 @@ from recollect.cli.display import (
     spinner,
     to_printable,
 )
-from recollect.cli.options import Call, ExitCode, confirm
+from recollect.cli.options import Call, ExitCode, confirm, find_own_shell_name
 from recollect.core.errors import Conflict, InvalidInput
 from recollect.core.models import Imported
-from recollect.formats import FORMATS
+from recollect.formats import FORMATS, source_size
+from recollect.sync import Memory
 
 MAX_SHOWN_REASONS: Final = 5  # why something was skipped
 
@@ -126,7 +127,7 @@ def _check_folder(target: Path) -> None:
 
 def import_(
     call: Call,
-    source: Annotated[str, typer.Argument(metavar="SOURCE|-", help="File to read, also a zip; - reads stdin.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE|-", help="File to read, zip or folder; - reads stdin.")],
     format: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; by default recognised from the file.")
     ] = None,
@@ -138,34 +139,66 @@ def import_(
         ),
     ] = True,
 ) -> None:
-    """Import conversations from a file.
+    """Import conversations from a file, a zip or a folder.
 
-    It may come from `recollect export`, ChatGPT, Claude, ShareGPT or OpenAI's JSONL. Messages that are stored already
-    are not stored twice. The exit code is 5 if something in the file could not be read.
+    It may come from `recollect export`, ChatGPT, Claude, Open WebUI, ShareGPT or OpenAI's JSONL. Messages that are
+    stored already are not stored twice, so the same command goes on after an interruption. Messages can be found by
+    words when they are stored, and by meaning as the work goes on. The exit code is 5 if something could not be read.
     """
-    with open_source(source) as file:
+    with open_source(source, folders=True) as file:
         if dry_run and call.file is not None and not call.file.exists():
             call = dataclasses.replace(call, db=":memory:")  # a dry run creates no database
-        with call.open() as memory:
-            with progress_bar("Importing", file.stat().st_size) as progress:
+        with call.open() as memory, _explain_interruption(memory):
+            with progress_bar("Importing", source_size(file)) as progress:
                 result = memory.import_file(file, format=format, dry_run=dry_run, progress=progress)
-            _print_imported(result, dry_run=dry_run, json=call.json)
-            if work and not dry_run:
-                done = catch_up(memory)
-                print_work_left(done)
-                if not done.complete:
-                    raise typer.Exit(ExitCode.DEGRADED)
-            if result.skipped_count:
-                raise typer.Exit(ExitCode.DEGRADED)
+            searchable = count_searchable(memory)
+            _print_imported(result, searchable, dry_run=dry_run, json=call.json)
+            is_complete = dry_run or _make_searchable(memory, *searchable, work=work)
+        if result.skipped_count or not is_complete:
+            raise typer.Exit(ExitCode.DEGRADED)
+
+
+def _make_searchable(memory: Memory, by_words: int, by_meaning: int, *, work: bool) -> bool:
+    """Do the derived work, or say who does it. Return whether all of it was done that was to be done."""
+    is_much = by_words - by_meaning > MAX_QUICK_MESSAGES
+    if is_much:
+        print_note(render_searchable(by_words, by_meaning))
+    if not work:
+        if is_much:
+            print_note(f"A worker does the rest: `{find_own_shell_name()} worker --once`, or a running server.")
+        return True
+    if is_much:
+        print_note("The rest follows now. Ctrl-C stops it; the same command goes on.")
+    done = catch_up(memory, "Found by meaning")
+    print_work_left(done)
+    if is_much:
+        print_note(render_searchable(*count_searchable(memory)))
+    return done.complete
 
 
 @contextmanager
-def open_source(source: str) -> Iterator[Path]:
-    """Yield the path of the file; for "-" that of a temporary file with what stdin holds."""
+def _explain_interruption(memory: Memory) -> Iterator[None]:
+    """Say on Ctrl-C what is stored and what can be found, and that the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_note(f"Stopped. {render_searchable(*count_searchable(memory))} The same command goes on.")
+        raise
+
+
+@contextmanager
+def open_source(source: str, *, folders: bool = False) -> Iterator[Path]:
+    """Yield the path of the file or, with `folders`, the folder; for "-" that of a temporary file with what stdin had.
+
+    Raise InvalidInput if there is no such file.
+    """
     if source != "-":
-        if not Path(source).is_file():
+        path = Path(source)
+        if not path.exists():
             raise InvalidInput("file_not_found", f"There is no file {source}.")
-        yield Path(source)
+        if not path.is_file() and not (folders and path.is_dir()):
+            raise InvalidInput("not_a_file", f"{source} is not a file.")
+        yield path
         return
     with tempfile.NamedTemporaryFile(prefix="recollect-import-") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
@@ -173,9 +206,11 @@ def open_source(source: str) -> Iterator[Path]:
         yield Path(spool.name)
 
 
-def _print_imported(result: Imported, *, dry_run: bool, json: bool) -> None:
+def _print_imported(result: Imported, searchable: tuple[int, int], *, dry_run: bool, json: bool) -> None:
     if json:
-        print_json(result.to_dict() | {"dry_run": dry_run})
+        by_words, by_meaning = searchable
+        now = {"by_words": by_words, "by_meaning": by_meaning}
+        print_json(result.to_dict() | {"dry_run": dry_run, "searchable": now})
     else:
         print_pairs(
             [
@@ -187,6 +222,8 @@ def _print_imported(result: Imported, *, dry_run: bool, json: bool) -> None:
                 ("skipped", result.skipped_count),
             ]
         )
+        for what, count in result.left_out.items():
+            print_note(f"not imported: {to_printable(what)}" + (f": {count:,}" if count > 1 else ""))
     for reason in result.skipped[:MAX_SHOWN_REASONS]:
         print_note(f"skipped: {to_printable(reason)}")
     if result.skipped_count > MAX_SHOWN_REASONS:

@@ -113,7 +113,8 @@ class Done(Record):
 class Imported(Record):
     """The outcome of an import: how much was new, known before, or could not be read.
 
-    `skipped` gives the first reasons, `skipped_count` counts all.
+    `skipped` gives the first reasons, `skipped_count` counts all. `left_out` counts by kind what is not imported on
+    purpose: tool calls, thoughts, hidden instructions, empty conversations, files without conversations.
     """
 
     format: str
@@ -123,6 +124,7 @@ class Imported(Record):
     known: int
     skipped: tuple[str, ...] = ()
     skipped_count: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,27 @@ bytes are, reading yields batches and reports of what was skipped, or raises Inv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from recollect.core.errors import InvalidInput
-from recollect.formats import chatgpt, claude, openai, sharegpt
-from recollect.formats.batches import Batch, ExportedProfile, Item, Skipped
+from recollect.formats import chatgpt, claude, openai, openwebui, sharegpt
+from recollect.formats.batches import Batch, ExportedProfile, Item, LeftOut, Skipped
 from recollect.formats.detection import FORMATS, detect_format, detect_layout, trim
 from recollect.formats.native import convert_lines, ndjson_lines, write_ndjson
-from recollect.formats.sources import CHUNK_BYTES, Progress, open_inputs, open_source, source_name
+from recollect.formats.sources import (
+    CHUNK_BYTES,
+    Opened,
+    Progress,
+    open_folder,
+    open_inputs,
+    open_source,
+    source_name,
+    source_size,
+)
 from recollect.formats.stream import Decoded, decode, split_array, split_lines
 
 __all__ = [
@@ -25,36 +34,45 @@ __all__ = [
     "Batch",
     "ExportedProfile",
     "Item",
+    "LeftOut",
     "Skipped",
     "detect_file_format",
     "detect_format",
     "ndjson_lines",
     "read_file",
+    "source_size",
     "write_ndjson",
 ]
 
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
 
-_CONVERTERS: Final[dict[str, Callable[[Any, str], Iterator[Batch | Skipped]]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any, str], Iterator[Batch | Skipped | LeftOut]]]] = {
     "chatgpt": chatgpt.convert,
     "claude": claude.convert,
     "openai": openai.convert,
+    "openwebui": openwebui.convert,
     "sharegpt": sharegpt.convert,
 }
 
 
 def detect_file_format(source: Path | BinaryIO) -> str:
-    """Return the format of a file, or of the conversations inside its zip.
+    """Return the format of a file, or of the first conversation file inside its zip or folder.
 
     A stream must be seekable; it is set back to where it was.
     """
+    if isinstance(source, Path) and source.is_dir():
+        return _detect_first(open_folder(source, None))
     with open_source(source) as stream:
         start = stream.tell()
-        with closing(open_inputs(stream, source_name(source), None)) as opened:
-            name, chunks = next(opened)
-            detected = detect_format(_read_head(chunks), name)
+        detected = _detect_first(open_inputs(stream, source_name(source), None))
         stream.seek(start)
         return detected
+
+
+def _detect_first(inputs: Generator[Opened | LeftOut]) -> str:
+    with closing(inputs) as opened:
+        name, chunks = next(item for item in opened if not isinstance(item, LeftOut))
+        return detect_format(_read_head(chunks), name)
 
 
 def read_file(
@@ -64,17 +82,38 @@ def read_file(
     record_limit: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
 ) -> Iterator[Item]:
-    """Read a file, one record at a time. Records longer than `record_limit` bytes are skipped and reported.
+    """Read a file, or a folder with an unpacked export, one record at a time.
 
-    Without `format` it is detected. `progress` is called with the bytes of the file that were read so far.
+    Records longer than `record_limit` bytes are skipped and reported. Without `format` it is detected. `progress` is
+    called with the bytes that were read so far.
     """
     if format is not None and format not in FORMATS:
         raise InvalidInput("unknown_format", f"Unknown format {format!r}; known are {', '.join(FORMATS)}")
+    if isinstance(source, Path) and source.is_dir():
+        yield from _read_inputs(open_folder(source, progress), format, record_limit)
+        return
     with open_source(source) as stream:
-        for name, chunks in open_inputs(stream, source_name(source), progress):
-            head = _read_head(chunks)
+        yield from _read_inputs(open_inputs(stream, source_name(source), progress), format, record_limit)
+
+
+def _read_inputs(inputs: Iterator[Opened | LeftOut], format: str | None, record_limit: int) -> Iterator[Item]:
+    """Read one file after the other. Of several, one that cannot be read is reported, and the others are read."""
+    read_count = 0
+    for opened in inputs:
+        if isinstance(opened, LeftOut):
+            yield opened
+            continue
+        name, chunks = opened
+        head = _read_head(chunks)
+        try:
             input_format = format or detect_format(head, name)
-            yield from _convert(input_format, decode(_split(input_format, trim(head), chunks, record_limit)))
+        except InvalidInput as error:
+            if not read_count:
+                raise
+            yield Skipped(name, error.message)
+            continue
+        read_count += 1
+        yield from _convert(input_format, decode(_split(input_format, trim(head), chunks, record_limit)))
 
 
 def _read_head(chunks: Iterator[bytes]) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from recollect.core.message import CONTENT_LIMIT
 from recollect.core.models import JsonObject
+from recollect.core.task_prompts import recognise_task
 from recollect.core.times import EARLIEST, LATEST
 
 MAX_BATCH_MESSAGES: Final = 500
@@ -25,6 +27,14 @@ MAX_NAME_CHARACTERS: Final = 200
 PIECE_CHARACTERS: Final = CONTENT_LIMIT // 4
 MAX_METADATA_TEXT_CHARACTERS: Final = 2000
 MAX_METADATA_BYTES: Final = 48 * 1024
+
+# What exports hold besides messages. These are the names in the report of an import.
+HIDDEN_INSTRUCTIONS: Final = "hidden instructions"
+TOOL_TRACES: Final = "tool calls and tool results"
+THOUGHTS: Final = "thoughts of a model"
+TASK_PROMPTS: Final = "task prompts of a chat program, with their answers"
+EMPTY_MESSAGES: Final = "messages without text"
+EMPTY_CONVERSATIONS: Final = "empty conversations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,15 @@ class Skipped:
     reason: str
 
 
-Item = Batch | ExportedProfile | Skipped
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A report of something that is not imported on purpose. `what` names its kind, in the plural."""
+
+    what: str
+    count: int = 1
+
+
+Item = Batch | ExportedProfile | Skipped | LeftOut
 
 
 class Unreadable(ValueError):
@@ -181,17 +199,37 @@ def _bound_value(value: Any) -> Any:
     return value
 
 
+def count_left_out(left_out: Counter[str], *, is_empty: bool) -> Iterator[LeftOut]:
+    """Yield what was left out of a conversation, and the conversation itself if it has no messages."""
+    yield from (LeftOut(what, count) for what, count in left_out.items())
+    if is_empty:
+        yield LeftOut(EMPTY_CONVERSATIONS)
+
+
 class Transcript:
-    """Collects the messages of one imported conversation and gives each an id, a time and its source."""
+    """Collects the messages of one imported conversation and gives each an id, a time and its source.
+
+    Leaves out the task prompts of chat programs, with what answered them.
+    """
 
     def __init__(self, since: str | None = None) -> None:
         """Begin a transcript. `since` is the time of its first messages if they have none."""
         self.messages: list[JsonObject] = []
+        self.left_out: Counter[str] = Counter()
         self._ids: set[str] = set()
         self._at = since
+        self._in_task = False  # the newest user message was a task prompt
 
-    def add(self, role: str, content: str, *, id: object = None, at: object = None, **optional: Any) -> str:
-        """Append a message and return its id. A message without a time gets the time of the one before it."""
+    def add(self, role: str, content: str, *, id: object = None, at: object = None, **optional: Any) -> str | None:
+        """Append a message and return its id; None if it is left out.
+
+        A message without a time gets the time of the one before it.
+        """
+        if role == "user":
+            self._in_task = recognise_task(content) is not None
+        if self._in_task:
+            self.left_out[TASK_PROMPTS] += 1
+            return None
         self._at = to_iso_time(at) or self._at
         number = len(self.messages) + 1
         message_id = usable_id(id) or f"{number}-{_digest(role + ' ' + content)[:12]}"
@@ -202,9 +240,7 @@ class Transcript:
         self.messages.append({key: value for key, value in message.items() if value is not None})
         return message_id
 
-    def batches(self, name: str, where: str, *, title: str | None) -> Iterator[Batch | Skipped]:
-        """Yield the messages in batches, or a report if there are none."""
-        if self.messages:
-            yield from split_into_batches(name, self.messages, title=title)
-        else:
-            yield Skipped(where, "it has no messages with text")
+    def batches(self, name: str, *, title: str | None, tags: tuple[str, ...] = ()) -> Iterator[Batch | LeftOut]:
+        """Yield the messages in batches, then what was left out."""
+        yield from split_into_batches(name, self.messages, title=title, tags=tags)
+        yield from count_left_out(self.left_out, is_empty=not self.messages)

@@ -1,151 +1,73 @@
-"""Reads the conversations of a ChatGPT export, where messages are nodes of a tree.
+"""Reads the conversations of a ChatGPT export: trees of messages (`mapping`).
 
-The path from `current_node` to the root is the conversation. Messages on other paths go into conversations of their
-own, named `<conversation>/branch-1` and so on. Every message is read exactly once.
+The trees also hold what nobody said: hidden instructions, calls and results of tools, thoughts of the model. These are
+counted and left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from recollect.core.message import ROLES
 from recollect.core.models import JsonObject
 from recollect.formats.batches import (
+    HIDDEN_INSTRUCTIONS,
+    THOUGHTS,
+    TOOL_TRACES,
     Batch,
+    LeftOut,
     Skipped,
     Transcript,
     Unreadable,
     conversation_name,
     describe_position,
     short_text,
-    split_into_batches,
     to_iso_time,
 )
 from recollect.formats.parts import join_parts
+from recollect.formats.tree import Node, Tree
 
-Nodes = dict[str, JsonObject]
+# Content types that are no messages, whoever is their author.
+_LEFT_OUT_TYPES: Final = {
+    "user_editable_context": HIDDEN_INSTRUCTIONS,
+    "model_editable_context": HIDDEN_INSTRUCTIONS,
+    "thoughts": THOUGHTS,
+    "reasoning_recap": THOUGHTS,  # "Thought for 4 seconds"
+    "execution_output": TOOL_TRACES,
+    "computer_output": TOOL_TRACES,
+    "citable_code_output": TOOL_TRACES,
+    "tether_quote": TOOL_TRACES,
+    "tether_browsing_code": TOOL_TRACES,
+    "tether_browsing_display": TOOL_TRACES,
+    "sonic_webpage": TOOL_TRACES,
+    "system_error": TOOL_TRACES,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """Nodes from the top down, the parent of the first one (None at a root), and whether a loop was cut."""
-
-    nodes: list[str]
-    parent: str | None
-    looped: bool
-
-
-def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+def convert(record: Any, where: str) -> Iterator[Batch | Skipped | LeftOut]:
     """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(mapping := record.get("mapping"), dict):
         yield Skipped(where, "it has no mapping of messages")
         return
     name = conversation_name("chatgpt", record.get("conversation_id") or record.get("id"), record)
     where = describe_position(where, name)
-    nodes = {key: node for key, node in mapping.items() if isinstance(node, dict)}
+    nodes = {key: _to_node(node) for key, node in mapping.items() if isinstance(node, dict)}
     if unreadable := len(mapping) - len(nodes):
         yield Skipped(where, f"{unreadable} of its nodes are not objects")
-    tree = _Tree(name, nodes, to_iso_time(record.get("create_time")))
-    message_count = 0
-    for path in _paths(nodes, record.get("current_node")):
-        if path.looped:
-            yield Skipped(where, "its tree of messages has a loop, which was cut")
-        conversation, messages = tree.read_path(path)
-        message_count += len(messages)
-        yield from split_into_batches(conversation, messages, title=short_text(record.get("title")))
-    for key, reason in tree.unreadable:
-        yield Skipped(f"{where}, message {key[:40]}", reason)
-    if not message_count:
-        yield Skipped(where, "it has no messages with text")
+    tree = Tree(name, nodes, _add, since=to_iso_time(record.get("create_time")))
+    yield from tree.read(record.get("current_node"), where, title=short_text(record.get("title")))
 
 
-class _Tree:
-    """Reads the paths of one tree. Remembers the conversation of each message, so that a branch can name its origin."""
-
-    def __init__(self, name: str, nodes: Nodes, since: str | None) -> None:
-        self.unreadable: list[tuple[str, str]] = []
-        self._name = name
-        self._nodes = nodes
-        self._since = since
-        self._branches = 0
-        # For each node, the nearest message at or above it: (conversation, message id).
-        self._nearest: dict[str, tuple[str, str] | None] = {}
-
-    def read_path(self, path: _Path) -> tuple[str, list[JsonObject]]:
-        """Return the conversation that a path belongs to, and the messages on it."""
-        origin = self._nearest.get(path.parent) if path.parent is not None else None
-        conversation, link = self._name, None
-        if self._nearest:  # only the first path is the conversation itself
-            conversation = f"{self._name}/branch-{self._branches + 1}"
-            link = {"branch_of": origin[0] if origin else self._name, "after": origin and origin[1]}
-        transcript = Transcript(self._since)
-        for key in path.nodes:
-            try:
-                if message_id := _add(transcript, self._nodes[key], key, link):
-                    origin = (conversation, message_id)
-            except Unreadable as error:
-                self.unreadable.append((key, str(error)))
-            self._nearest[key] = origin
-        if link and transcript.messages:
-            self._branches += 1
-        return conversation, transcript.messages
-
-
-def _paths(nodes: Nodes, current: Any) -> Iterator[_Path]:
-    """Yield paths that together hold every node once: the current one first, then by the time of their leaf."""
-    if not nodes:
-        return
-    parents = _parents(nodes)
-    inner = set(parents.values())
-    leaves = sorted((key for key in nodes if key not in inner), key=lambda key: _time(nodes[key]))
-    has_current = isinstance(current, str) and current in nodes
-    start = current if has_current else (leaves or list(nodes))[-1]
-    taken: set[str] = set()
-    # Nodes that cannot be reached from a leaf lie on loops. They come last.
-    for key in [start, *leaves, *nodes]:
-        if key not in taken:
-            yield _climb(key, parents, taken)
-
-
-def _climb(key: str, parents: dict[str, str], taken: set[str]) -> _Path:
-    """Return the path from `key` up to a root, a node of an earlier path, or a loop; add its nodes to `taken`."""
-    path: list[str] = []
-    on_path: set[str] = set()
-    above: str | None = key
-    while above is not None and above not in taken and above not in on_path:
-        path.append(above)
-        on_path.add(above)
-        above = parents.get(above)
-    taken |= on_path
-    looped = above in on_path
-    return _Path(path[::-1], None if looped else above, looped)
-
-
-def _parents(nodes: Nodes) -> dict[str, str]:
-    """Return the parent of each node: by its `parent`, or by the `children` of others if that names no known node."""
-    parents: dict[str, str] = {}
-    for key, node in nodes.items():
-        children = node.get("children")
-        for child in children if isinstance(children, list) else ():
-            if isinstance(child, str) and child in nodes:
-                parents.setdefault(child, key)
-    for key, node in nodes.items():
-        if isinstance(parent := node.get("parent"), str) and parent in nodes:
-            parents[key] = parent
-    return parents
-
-
-def _time(node: JsonObject) -> float:
+def _to_node(node: JsonObject) -> Node:
     message = node.get("message")
     time = message.get("create_time") if isinstance(message, dict) else None
-    return float(time) if isinstance(time, int | float) and abs(time) < 1e15 else 0.0
+    seconds = float(time) if isinstance(time, int | float) and abs(time) < 1e15 else 0.0
+    return Node(node.get("parent"), node.get("children"), seconds, message)
 
 
-def _add(transcript: Transcript, node: JsonObject, key: str, link: JsonObject | None) -> str | None:
-    """Append the node's message and return its id; None if the node has no text."""
-    message = node.get("message")
+def _add(transcript: Transcript, key: str, message: Any, metadata: JsonObject) -> str | None:
+    """Append the node's message and return its id; None if the node has no text, or none that somebody said."""
     if message is None:
         return None
     if not isinstance(message, dict):
@@ -153,15 +75,14 @@ def _add(transcript: Transcript, node: JsonObject, key: str, link: JsonObject | 
     text, others = _content(message.get("content"))
     if not text:
         return None
-    author = _object(message.get("author"))
+    author, details = _object(message.get("author")), _object(message.get("metadata"))
+    if (left_out := _find_left_out(message, author, details)) is not None:
+        transcript.left_out[left_out] += 1
+        return None
     if (role := author.get("role")) not in ROLES:
         raise Unreadable("its author's role is unknown")
-    details = _object(message.get("metadata"))
-    metadata = dict(link or {})
     if others:
         metadata["parts"] = others
-    if details.get("is_visually_hidden_from_conversation") is True:
-        metadata["hidden"] = True
     return transcript.add(
         role,
         text,
@@ -171,6 +92,19 @@ def _add(transcript: Transcript, node: JsonObject, key: str, link: JsonObject | 
         model_variant=short_text(details.get("model_slug")),
         metadata=metadata or None,
     )
+
+
+def _find_left_out(message: JsonObject, author: JsonObject, details: JsonObject) -> str | None:
+    """Return as what a node is left out; None if it is a message that the person wrote or was shown."""
+    kind = _object(message.get("content")).get("content_type")
+    if isinstance(kind, str) and kind in _LEFT_OUT_TYPES:
+        return _LEFT_OUT_TYPES[kind]
+    if author.get("role") == "tool" or message.get("recipient") not in (None, "all"):
+        return TOOL_TRACES
+    if message.get("channel") == "analysis":
+        return THOUGHTS
+    is_hidden = details.get("is_visually_hidden_from_conversation") or details.get("is_user_system_message")
+    return HIDDEN_INSTRUCTIONS if is_hidden or author.get("role") == "system" else None
 
 
 def _object(value: Any) -> JsonObject:

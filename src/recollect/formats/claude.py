@@ -1,4 +1,7 @@
-"""Reads conversations of a Claude export: `chat_messages` with text and content blocks."""
+"""Reads conversations of a Claude export: `chat_messages` with text and content blocks.
+
+Thoughts, tool calls and tool results are blocks of a message. They stay in its metadata and out of its text.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from typing import Any, Final
 
 from recollect.core.models import JsonObject
 from recollect.formats.batches import (
+    EMPTY_MESSAGES,
+    TOOL_TRACES,
     Batch,
+    LeftOut,
     Skipped,
     Transcript,
     Unreadable,
@@ -19,9 +25,12 @@ from recollect.formats.batches import (
 from recollect.formats.parts import join_parts
 
 _ROLES: Final = {"human": "user", "assistant": "assistant"}
+_UNSPOKEN_BLOCKS: Final = frozenset(
+    ("thinking", "redacted_thinking", "tool_use", "tool_result", "token_budget", "flag")
+)
 
 
-def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+def convert(record: Any, where: str) -> Iterator[Batch | Skipped | LeftOut]:
     """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(messages := record.get("chat_messages"), list):
         yield Skipped(where, "it has no list of chat_messages")
@@ -34,7 +43,7 @@ def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
             _add(transcript, message)
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short_text(record.get("name")))
+    yield from transcript.batches(name, title=short_text(record.get("name")))
 
 
 def _add(transcript: Transcript, message: Any) -> None:
@@ -45,13 +54,15 @@ def _add(transcript: Transcript, message: Any) -> None:
     if role is None:
         raise Unreadable("its sender is unknown")
     blocks = message.get("content")
-    text, others = join_parts(blocks) if isinstance(blocks, list) else ("", [])
-    if not text and isinstance(fallback := message.get("text"), str):
+    text, others = join_parts(blocks, unspoken=_UNSPOKEN_BLOCKS) if isinstance(blocks, list) else ("", [])
+    # Beside blocks that it cannot show, `text` has a note of the export's own.
+    if not (text or others) and isinstance(fallback := message.get("text"), str):
         text = fallback
     sections = [text, *_attachments(message), *_files(message)]
     content = "\n\n".join(section for section in sections if section)
-    if not content:
-        raise Unreadable("it has no text")
+    if not content.strip():
+        transcript.left_out[TOOL_TRACES if others else EMPTY_MESSAGES] += 1
+        return
     transcript.add(
         role,
         content,

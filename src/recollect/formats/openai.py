@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from recollect.core.models import JsonObject
 from recollect.formats.batches import (
+    EMPTY_MESSAGES,
     Batch,
+    LeftOut,
     Skipped,
     Transcript,
     Unreadable,
@@ -28,7 +30,7 @@ _ROLES: Final = {
 }
 
 
-def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+def convert(record: Any, where: str) -> Iterator[Batch | Skipped | LeftOut]:
     """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(messages := record.get("messages"), list):
         yield Skipped(where, "it has no list of messages")
@@ -41,7 +43,7 @@ def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
             _add(transcript, message)
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short_text(record.get("title")))
+    yield from transcript.batches(name, title=short_text(record.get("title")))
 
 
 def _add(transcript: Transcript, message: Any) -> None:
@@ -54,8 +56,9 @@ def _add(transcript: Transcript, message: Any) -> None:
     text, others = _content(message)
     calls = _tool_calls(message)
     tool_call_id = usable_id(message.get("tool_call_id"))
-    if not (text or calls or tool_call_id):
-        raise Unreadable("it has no text")
+    if not (text.strip() or calls or tool_call_id):
+        transcript.left_out[EMPTY_MESSAGES] += 1
+        return
     transcript.add(
         role,
         text,

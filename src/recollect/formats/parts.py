@@ -23,18 +23,22 @@ _PART_NAMES: Final = {
     "tool_use": "tool use",
     "tool_result": "tool result",
 }
+_THOUGHTS: Final = frozenset(("thinking", "redacted_thinking"))
 # Fields that hold the text of a part, the preferred one first.
 _TEXT_FIELDS: Final = ("text", "refusal")
 
 
-def join_parts(parts: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the text of all parts, and the parts that are not text, cut to a size that fits into metadata."""
+def join_parts(parts: Sequence[Any], *, unspoken: frozenset[str] = _THOUGHTS) -> tuple[str, list[Any]]:
+    """Return the text of all parts, and the parts that are not text, cut to a size that fits into metadata.
+
+    Parts of an `unspoken` type are not named in the text: nobody said them.
+    """
     texts: list[str] = []
     others: list[Any] = []
     for part in parts:
         text = _text_of(part)
         if text is None:
-            text = _describe(part)
+            text = "" if _type_of(part) in unspoken else _describe(part)
             others.append(part)
         if text:
             texts.append(text)
@@ -51,13 +55,16 @@ def _text_of(part: Any) -> str | None:
     return None
 
 
+def _type_of(part: Any) -> str | None:
+    kind = part.get("type") or part.get("content_type") if isinstance(part, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 def _describe(part: Any) -> str:
     if not isinstance(part, dict):
         return ""
-    kind = part.get("type") or part.get("content_type")
-    if kind == "thinking":  # kept in metadata only: the model did not say it to the user
-        return ""
-    label = _PART_NAMES.get(kind, kind[:40]) if isinstance(kind, str) else "part"
+    kind = _type_of(part)
+    label = _PART_NAMES.get(kind, kind[:40]) if kind is not None else "part"
     details = [label]
     if isinstance(name := part.get("name"), str) and name:
         details[0] = f"{label}: {name[:100]}"

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from recollect.formats.batches import (
+    EMPTY_MESSAGES,
     Batch,
+    LeftOut,
     Skipped,
     Transcript,
     Unreadable,
@@ -35,7 +37,7 @@ _ROLES: Final = {
 }
 
 
-def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
+def convert(record: Any, where: str) -> Iterator[Batch | Skipped | LeftOut]:
     """Convert one conversation. `where` is its position in the file, for reports."""
     if not isinstance(record, dict) or not isinstance(turns := record.get("conversations"), list):
         yield Skipped(where, "it has no list of conversations")
@@ -50,7 +52,7 @@ def convert(record: Any, where: str) -> Iterator[Batch | Skipped]:
             _add(transcript, turn, short_text(record.get("model")))
         except Unreadable as error:
             yield Skipped(f"{where}, message {number}", str(error))
-    yield from transcript.batches(name, where, title=short_text(record.get("title")))
+    yield from transcript.batches(name, title=short_text(record.get("title")))
 
 
 def _add(transcript: Transcript, turn: Any, model: str | None) -> None:
@@ -61,6 +63,9 @@ def _add(transcript: Transcript, turn: Any, model: str | None) -> None:
     role = _ROLES.get(speaker.lower()) if isinstance(speaker, str) else None
     if role is None:
         raise Unreadable("its speaker is unknown")
-    if not isinstance(value, str) or not value:
-        raise Unreadable("it has no text")
+    if value is not None and not isinstance(value, str):
+        raise Unreadable("its value is not text")
+    if not value or not value.strip():
+        transcript.left_out[EMPTY_MESSAGES] += 1
+        return
     transcript.add(role, value, model_variant=model if role == "assistant" else None)
