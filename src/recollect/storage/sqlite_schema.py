@@ -67,7 +67,6 @@ def is_own_database(path: Path) -> bool:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the write-ahead log stays as it is
         return bool(_read_applied(connection))
     finally:
         connection.close()
