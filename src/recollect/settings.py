@@ -8,6 +8,7 @@ environment a setting is called RECOLLECT_<NAME>. Names that begin with MEMORY_,
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import tomllib
@@ -22,8 +23,32 @@ from recollect.core.errors import InvalidInput
 
 log = logging.getLogger(__name__)
 
+VARIABLE_PREFIX: Final = "RECOLLECT_"
 SETTINGS_FILE_VARIABLE: Final = "RECOLLECT_SETTINGS"
 DEFAULT_SETTINGS_FILE: Final = "recollect.toml"
+
+_CHANGED_BY: Final = "changed_by"  # in `json_schema_extra` of each field
+
+
+def _personal(default: Any, **options: Any) -> Any:
+    """Declare a setting that each person may change at run time: how their own prompts, briefs and topics are made.
+
+    Only such a setting may also come from a file that merely lies in the current folder: it loosens nothing.
+    """
+    return Field(default, json_schema_extra={_CHANGED_BY: "person"}, **options)
+
+
+def _operated(default: Any, **options: Any) -> Any:
+    """Declare a setting that the operator may change at run time, for everybody."""
+    return Field(default, json_schema_extra={_CHANGED_BY: "operator"}, **options)
+
+
+def _fixed(default: Any, **options: Any) -> Any:
+    """Declare a setting that is read once at the start: by constructor, environment or a file that the operator names.
+
+    Most decide where text and keys are sent to, who may call the server, and how much one caller may use.
+    """
+    return Field(default, json_schema_extra={_CHANGED_BY: "nobody"}, **options)
 
 
 class Settings(BaseModel):
@@ -32,121 +57,129 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     # The prompt
-    memory_k_raw_turns: int = Field(3, ge=1, le=100, description="newest turns that stay word for word in the prompt")
-    memory_summary_token_cap: int = Field(500, ge=50, le=10_000, description="longest narrative of a brief, in tokens")
-    memory_prompt_token_budget: int = Field(3000, ge=200, le=1_000_000, description="most tokens of a whole prompt")
-    memory_chunk_summarize_threshold: int = Field(
+    memory_k_raw_turns: int = _personal(
+        3, ge=1, le=100, description="newest turns that stay word for word in the prompt"
+    )
+    memory_summary_token_cap: int = _personal(
+        500, ge=50, le=10_000, description="longest narrative of a brief, in tokens"
+    )
+    memory_prompt_token_budget: int = _personal(3000, ge=200, le=1_000_000, description="most tokens of a whole prompt")
+    memory_chunk_summarize_threshold: int = _personal(
         6000,
         ge=0,
         le=1_000_000,
         description="compress all but the newest turns above so many tokens of brief and turns; 0: off",
     )
-    memory_summarizer_model: str | None = Field(
+    memory_summarizer_model: str | None = _fixed(
         None, description="name of the model that writes briefs; none: the built-in summariser"
     )
-    prompt_id_summary_global: str | None = Field(None, description="id of a hosted prompt that writes briefs")
-    prompt_version_summary_global: str | None = Field(None, description="version of that hosted prompt")
+    prompt_id_summary_global: str | None = _fixed(None, description="id of a hosted prompt that writes briefs")
+    prompt_version_summary_global: str | None = _fixed(None, description="version of that hosted prompt")
 
     # When older turns are compressed into the brief, and how long it is
-    compress_messages_at: int = Field(0, ge=0, le=100_000, description="compress at so many messages; 0: off")
-    compress_messages_keep: int = Field(3, ge=1, le=100_000, description="newest messages that are then kept")
-    compress_tokens_above: int = Field(
+    compress_messages_at: int = _personal(0, ge=0, le=100_000, description="compress at so many messages; 0: off")
+    compress_messages_keep: int = _personal(3, ge=1, le=100_000, description="newest messages that are then kept")
+    compress_tokens_above: int = _personal(
         0, ge=0, le=1_000_000, description="compress above so many tokens, with the system prompt; 0: off"
     )
-    compress_tokens_keep: int = Field(2500, ge=1, le=1_000_000, description="tokens of newest turns that are then kept")
-    compress_tokens_until: int = Field(
+    compress_tokens_keep: int = _personal(
+        2500, ge=1, le=1_000_000, description="tokens of newest turns that are then kept"
+    )
+    compress_tokens_until: int = _personal(
         0, ge=0, le=1_000_000, description="or compress the oldest turns until so many tokens are left; 0: off"
     )
-    compress_daily: bool = Field(False, description="compress what was said before today")
-    narrative_policy: Literal["tokens", "words"] = Field(
+    compress_daily: bool = _personal(False, description="compress what was said before today")
+    narrative_policy: Literal["tokens", "words"] = _personal(
         "tokens", description="what limits the narrative: tokens, or a number of words that grows with each version"
     )
-    memory_brief_token_budget: int = Field(
+    memory_brief_token_budget: int = _personal(
         1000, ge=0, le=100_000, description="most tokens of brief and ledger in a prompt"
     )
 
     # Recall
-    rag_hybrid: bool = Field(True, description="search by words and by vectors together")
-    rag_chunking: bool = Field(True, description="index passages, not only whole messages")
-    rag_token_budget: int = Field(1000, ge=0, le=1_000_000, description="most tokens of recalled passages in a prompt")
-    rag_summary_frequency: int = Field(0, ge=0, le=10_000, description="compress after every N answers; 0: off")
-    rag_rerank_alpha: float = Field(0.6, ge=0, le=1, description="weight of vector similarity")
-    rag_rerank_beta: float = Field(0.4, ge=0, le=1, description="weight of the words (BM25)")
-    rag_rerank_gamma: float = Field(0.1, ge=0, le=1, description="weight of shared identifiers")
-    backfill_chunks: bool = Field(True, description="cut old messages into passages too")
+    rag_hybrid: bool = _personal(True, description="search by words and by vectors together")
+    rag_chunking: bool = _personal(True, description="index passages, not only whole messages")
+    rag_token_budget: int = _personal(
+        1000, ge=0, le=1_000_000, description="most tokens of recalled passages in a prompt"
+    )
+    rag_summary_frequency: int = _personal(0, ge=0, le=10_000, description="compress after every N answers; 0: off")
+    rag_rerank_alpha: float = _personal(0.6, ge=0, le=1, description="weight of vector similarity")
+    rag_rerank_beta: float = _personal(0.4, ge=0, le=1, description="weight of the words (BM25)")
+    rag_rerank_gamma: float = _personal(0.1, ge=0, le=1, description="weight of shared identifiers")
+    backfill_chunks: bool = _operated(True, description="cut old messages into passages too")
 
     # Topics
-    max_topics: int = Field(
+    max_topics: int = _personal(
         20, ge=1, le=100_000, description="topics of a conversation above which faded ones become cold"
     )
-    similarity_threshold: float | None = Field(
+    similarity_threshold: float | None = _personal(
         None,
         ge=-1,
         le=1,
         description="similarity from which a message joins a topic; none: as measured for the embedder",
     )
-    topic_merge_threshold: float | None = Field(
+    topic_merge_threshold: float | None = _personal(
         None, ge=-1, le=1, description="similarity from which topics are merged by themselves; none: only proposed"
     )
-    base_half_life_seconds: float = Field(86_400, ge=1, le=1e9, description="half-life of a new topic, in seconds")
-    max_half_life_seconds: float = Field(
+    base_half_life_seconds: float = _personal(86_400, ge=1, le=1e9, description="half-life of a new topic, in seconds")
+    max_half_life_seconds: float = _personal(
         2_592_000, ge=1, le=1e9, description="longest half-life of a topic, in seconds"
     )
-    access_threshold_for_lt: int = Field(
+    access_threshold_for_lt: int = _personal(
         5, ge=1, le=10_000, description="the half-life doubles with every so many accesses"
     )
-    max_messages_per_topic: int = Field(
+    max_messages_per_topic: int = _personal(
         12, ge=1, le=1_000_000, description="messages of a topic above which older ones are archived"
     )
-    recent_message_keep: int = Field(4, ge=0, le=1_000_000, description="newest messages that are then kept")
-    topic_summary_token_cap: int = Field(120, ge=20, le=10_000, description="longest summary of a topic, in tokens")
+    recent_message_keep: int = _personal(4, ge=0, le=1_000_000, description="newest messages that are then kept")
+    topic_summary_token_cap: int = _personal(120, ge=20, le=10_000, description="longest summary of a topic, in tokens")
 
     # Model and embedder behind an OpenAI-compatible URL
-    model_url: str | None = Field(None, description="base URL of a chat model")
-    model_name: str | None = Field(None, description="name of the chat model there")
-    embedder_url: str | None = Field(None, description="base URL of an embedder; none: the built-in one")
-    embedder_name: str | None = Field(None, description="name of the embedder there")
-    embedder_dimensions: int = Field(384, ge=1, le=8192, description="numbers in a vector of that embedder")
-    api_key: str | None = Field(None, repr=False, description="API key for model and embedder; never stored")
-    provider_timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer, in seconds")
-    provider_retries: int = Field(
+    model_url: str | None = _fixed(None, description="base URL of a chat model")
+    model_name: str | None = _fixed(None, description="name of the chat model there")
+    embedder_url: str | None = _fixed(None, description="base URL of an embedder; none: the built-in one")
+    embedder_name: str | None = _fixed(None, description="name of the embedder there")
+    embedder_dimensions: int = _fixed(384, ge=1, le=8192, description="numbers in a vector of that embedder")
+    api_key: str | None = _fixed(None, repr=False, description="API key for model and embedder; never stored")
+    provider_timeout_seconds: float = _fixed(30, gt=0, le=3600, description="longest wait for one answer, in seconds")
+    provider_retries: int = _fixed(
         2, ge=0, le=10, description="further attempts after a temporary failure; chat answers have none"
     )
 
     # Chat
-    chat_system_prompt: str = Field(
+    chat_system_prompt: str = _operated(
         "You are a helpful assistant. What stands between <memory> tags was said earlier: use it where it helps.",
         max_length=20_000,
         description="system prompt of a chat whose request has none",
     )
-    chat_timeout_seconds: float = Field(
+    chat_timeout_seconds: float = _fixed(
         600, gt=0, le=86_400, description="longest time for a whole answer of a chat model, in seconds"
     )
 
     # The server
-    server_hosts: str = Field(
+    server_hosts: str = _fixed(
         "", description="further host names that requests to the server may use, separated by commas"
     )
-    server_origins: str = Field(
+    server_origins: str = _fixed(
         "", description="origins of other web pages that may call the server, separated by commas"
     )
-    server_body_bytes: int = Field(
+    server_body_bytes: int = _fixed(
         2 * 1024 * 1024, ge=1024, le=1 << 30, description="largest body of a request, in bytes"
     )
-    server_rate_per_minute: int = Field(
+    server_rate_per_minute: int = _fixed(
         1200, ge=0, le=10_000_000, description="requests per minute of one key; 0: no limit"
     )
-    server_streams: int = Field(64, ge=1, le=100_000, description="answers that may be written for one person at once")
-    server_session_hours: float = Field(12, gt=0, le=24 * 365, description="hours that a login lasts")
+    server_streams: int = _fixed(64, ge=1, le=100_000, description="answers that may be written for one person at once")
+    server_session_hours: float = _fixed(12, gt=0, le=24 * 365, description="hours that a login lasts")
 
     # The worker and imports
-    worker_poll_seconds: float = Field(
+    worker_poll_seconds: float = _operated(
         1.0, ge=0.01, le=3600, description="how often to look for work that other processes left, in seconds"
     )
-    worker_lease_seconds: float = Field(
+    worker_lease_seconds: float = _operated(
         60.0, ge=0.05, le=3600, description="seconds that a lease on work lasts unless it is renewed"
     )
-    import_record_bytes: int = Field(
+    import_record_bytes: int = _operated(
         16 * 1024 * 1024, ge=1024, description="largest record of an imported file, in bytes"
     )
 
@@ -182,25 +215,15 @@ def preset(name: str) -> Settings:
     return Settings(**_PRESETS[preset_name])
 
 
-# Settings that are read once at the start. Most decide where text and keys are sent to, so only the operator may set
-# them: by constructor, environment or file.
-FIXED_AT_START: Final = frozenset(
-    (
-        "model_url", "model_name", "embedder_url", "embedder_name", "embedder_dimensions", "api_key",
-        "provider_timeout_seconds", "provider_retries", "memory_summarizer_model",
-        "prompt_id_summary_global", "prompt_version_summary_global", "chat_timeout_seconds", "server_hosts",
-        "server_origins", "server_body_bytes", "server_rate_per_minute", "server_streams", "server_session_hours",
-    )
-)  # fmt: skip
+def _changed_by(who: str) -> frozenset[str]:
+    fields = Settings.model_fields.items()
+    return frozenset(name for name, field in fields if field.json_schema_extra == {_CHANGED_BY: who})
 
 
-# Settings that each person may change at run time: how their own prompts, briefs and topics are made. Only the operator
-# changes the others.
-CHOSEN_BY_PERSON: Final = frozenset(
-    name
-    for name in Settings.model_fields
-    if name not in FIXED_AT_START and not name.startswith(("worker_", "import_", "server_", "backfill_", "chat_"))
-)
+CHANGED_BY_OPERATOR: Final = _changed_by("operator")
+CHOSEN_BY_PERSON: Final = _changed_by("person")
+FIXED_AT_START: Final = frozenset(Settings.model_fields) - CHANGED_BY_OPERATOR - CHOSEN_BY_PERSON
+OTHER_VARIABLES: Final = ("DB", "PERSON", "PRESET", "SETTINGS", "KEY", "KEY_SECRET")  # RECOLLECT_… that are no settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +292,7 @@ def read_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the values of set variables, by setting. A name with RECOLLECT_ wins over the plain name."""
     values = {}
     for name in Settings.model_fields:
-        for variable in (f"RECOLLECT_{name.upper()}", name.upper() if _has_plain_variable(name) else ""):
+        for variable in (f"{VARIABLE_PREFIX}{name.upper()}", name.upper() if _has_plain_variable(name) else ""):
             if variable and environ.get(variable, "") != "":
                 values[name] = environ[variable]
                 break
@@ -280,18 +303,51 @@ def _has_plain_variable(name: str) -> bool:
     return name.startswith(("memory_", "rag_", "prompt_")) or name == "backfill_chunks"
 
 
-def read_settings_file(path: Path, *, named: bool) -> dict[str, Any]:
-    """Read the settings in a TOML file, flat or under a table [recollect]. A missing file sets nothing.
+def find_unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the set variables RECOLLECT_… that nothing reads, each with the known name that is most like it."""
+    known = [f"{VARIABLE_PREFIX}{name.upper()}" for name in (*OTHER_VARIABLES, *Settings.model_fields)]
+    unknown = sorted(name for name in environ if name.startswith(VARIABLE_PREFIX) and name not in known)
+    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in unknown}
 
-    A file that merely lies in the current folder may not set where text and keys are sent to. A file that the
-    environment names (`named`) may.
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """The settings of a file. `ignored` names those it sets but may not, because nobody named the file."""
+
+    path: Path
+    values: dict[str, Any]
+    ignored: tuple[str, ...] = ()
+
+
+def read_settings_file(environ: Mapping[str, str]) -> SettingsFile:
+    """Read the settings file that the environment names, else the one in the current folder, which may be missing.
+
+    It is TOML, flat or under a table [recollect]. A file that merely lies in the current folder may come from anybody,
+    with a download for example. So only what each person may choose is taken from it.
     """
+    named = environ.get(SETTINGS_FILE_VARIABLE) or None
+    path = Path(named or DEFAULT_SETTINGS_FILE)
+    table = _read_table(path, must_exist=named is not None)
+    unknown = set(table) - set(Settings.model_fields)
+    if unknown:
+        raise InvalidInput("invalid_setting", f"{path} sets {sorted(unknown)[0]!r}, which is no setting.")
+    if named is not None:
+        return SettingsFile(path, table)
+    ignored = tuple(sorted(set(table) - CHOSEN_BY_PERSON))
+    return SettingsFile(path, {name: table[name] for name in table if name not in ignored}, ignored)
+
+
+def _read_table(path: Path, *, must_exist: bool) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
+        if must_exist:
+            detail = f"{SETTINGS_FILE_VARIABLE} names {path}, and there is no such file."
+            raise InvalidInput("invalid_settings_file", detail) from None
         return {}
-    except OSError as error:
-        raise InvalidInput("invalid_settings_file", f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInput("invalid_settings_file", f"{path} cannot be read: {reason}.") from error
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -299,16 +355,6 @@ def read_settings_file(path: Path, *, named: bool) -> dict[str, Any]:
     table = values.get("recollect", values)
     if not isinstance(table, dict):
         raise InvalidInput("invalid_settings_file", f"[recollect] in {path} must be a table.")
-    unknown = set(table) - set(Settings.model_fields)
-    if unknown:
-        raise InvalidInput("invalid_setting", f"{path} sets {sorted(unknown)[0]!r}, which is no setting.")
-    urls = sorted(set(table) & {"model_url", "embedder_url"})
-    if urls and not named:
-        reason = (
-            f"{path} sets {urls[0]}, but a file that merely lies in the current folder may not say where text is sent."
-            f" If it is yours, name it: {SETTINGS_FILE_VARIABLE}={path}."
-        )
-        raise InvalidInput("untrusted_settings_file", reason)
     return table
 
 

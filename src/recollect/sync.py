@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from recollect.core.message import Message
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.memory import AsyncMemory
+from recollect.runtime.forks import HomeProcess, keep_in_children
 from recollect.settings import Settings
 
 P = ParamSpec("P")
@@ -73,7 +74,9 @@ class Memory:
             settings=settings, model=model, embedder=embedder, clock=clock, worker=worker,
         )  # fmt: skip
         self._closing = threading.Lock()
+        self._home = HomeProcess()  # the loop's thread runs in this process alone
         self._loop = asyncio.new_event_loop()
+        keep_in_children(self._loop)  # closing a copy would take it from the parent
         self._thread = threading.Thread(target=self._loop.run_forever, name="recollect-loop", daemon=True)
         self._thread.start()
         try:
@@ -86,6 +89,8 @@ class Memory:
 
     @_documented_by(AsyncMemory.close)
     def close(self) -> None:
+        if self._home.is_elsewhere:
+            return
         with self._closing:
             if not self._loop.is_closed():
                 self._wait(self._engine.close())
@@ -101,6 +106,9 @@ class Memory:
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the background loop and return its result."""
+        if self._home.is_elsewhere:
+            call.close()
+            self._home.check()
         if self._loop.is_closed():
             call.close()
             raise self._engine.closed_error()

@@ -188,11 +188,20 @@ def test_without_conversations_the_list_is_empty(run: Run) -> None:
     assert as_json(run("conversations", "--json")) == []
 
 
-def test_stats_counts_messages_and_conversations_that_wait_for_work(run: Run, trip: str) -> None:
+def test_stats_says_in_words_what_there_is_what_can_be_found_and_what_waits(run: Run, trip: str) -> None:
     shown = run("stats").stdout
-    assert re.search(r"^messages +60$", shown, re.MULTILINE)
-    assert re.search(r"^conversations that wait for derived work +1$", shown, re.MULTILINE)
+    assert re.search(r"^messages +60 in 1 conversation: 60 by the person", shown, re.MULTILINE)
+    assert re.search(r"^searchable +all by their words; 0 of 60 by meaning too, the rest waits$", shown, re.MULTILINE)
+    assert re.search(r"^waiting +derived work of 1 conversation; .*recollect worker --once$", shown, re.MULTILINE)
+    run("worker", "--once")
+    shown = run("stats").stdout
+    assert re.search(r"^searchable +all by their words and by meaning$", shown, re.MULTILINE)
+    assert re.search(r"^waiting +nothing", shown, re.MULTILINE)
     assert as_json(run("stats", "--json"))["roles"] == {"user": 60}
+
+
+def test_stats_of_somebody_without_messages_says_so(run: Run, trip: str) -> None:
+    assert re.search(r"^messages +none yet$", run("stats", "--person", "sara").stdout, re.MULTILINE)
 
 
 def test_people_do_not_see_each_other(run: Run, trip: str) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 
+from recollect import Memory
 from recollect.cli.options import hide_password
 
 Run = Callable[..., Any]
@@ -40,6 +42,78 @@ def test_the_doctor_finds_nothing_in_a_sound_database(run: Run, trip: str) -> No
 def test_warnings_of_the_doctor_exit_with_5_and_name_the_fix(run: Run, trip: str) -> None:
     Path(trip).chmod(0o644)
     assert f"chmod 600 {trip}" in run("doctor", code=5).stdout
+
+
+@pytest.mark.parametrize("command", ["doctor", "stats", "conversations"])
+@pytest.mark.parametrize("statement", ["", "PRAGMA user_version = 0; PRAGMA journal_mode = WAL"])
+def test_an_empty_file_is_no_database_and_stays_as_it_is(run: Run, db: str, command: str, statement: str) -> None:
+    Path(db).touch()
+    if statement:
+        change(db, statement)
+    before = Path(db).read_bytes()
+    shown = run(command, code=3)
+    assert "database_empty" in shown.stderr
+    assert shown.stdout == ""
+    assert Path(db).read_bytes() == before
+    assert [path for path in Path(db).parent.iterdir() if path.stat().st_size] == ([Path(db)] if before else [])
+
+
+def test_a_postgresql_schema_without_tables_is_no_database_and_stays_empty(run: Run, empty_pg: str) -> None:
+    assert "database_empty" in run("doctor", code=3, at=empty_pg).stderr
+    with psycopg.connect(empty_pg) as connection:
+        tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema"
+        assert connection.execute(tables).fetchone() == (0,)
+
+
+def test_the_doctor_leaves_a_write_ahead_log_that_another_process_uses(run: Run, trip: str) -> None:
+    with Memory(trip, worker=False) as memory:
+        memory.add("trip", "user", "one more")
+        run("doctor", "--json")
+        memory.add("trip", "user", "and another")
+    with Memory(trip, worker=False) as memory:
+        assert len(memory.history("trip")) == 62
+
+
+def test_the_doctor_names_what_settings_file_and_environment_say_without_effect(
+    run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recollect.toml").write_text('server_origins = "https://evil.example"\nmax_topics = 5\n')
+    monkeypatch.setenv("RECOLLECT_SERVER_ORIGIN", "https://my.example")
+    shown = run("doctor", "--json", code=5)
+    findings = {finding["name"]: finding for finding in as_json(shown)["findings"]}
+    assert "server_origins" in findings["settings file"]["detail"]
+    assert "RECOLLECT_SETTINGS=recollect.toml" in findings["settings file"]["fix"]
+    assert "RECOLLECT_SERVER_ORIGINS" in findings["environment"]["fix"]
+    warnings = [json.loads(line)["warning"] for line in shown.stderr.splitlines()]
+    assert [warning["name"] for warning in warnings] == ["settings file", "environment"]
+
+
+@pytest.mark.parametrize("command", [("settings",), ("stats",), ("keys",), ("worker", "--once")])
+def test_every_command_says_what_settings_file_and_environment_say_without_effect(
+    run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "recollect.toml").write_text('server_origins = "https://evil.example"\nserver_hosts = "evil.example"\n')
+    monkeypatch.setenv("RECOLLECT_MODEL_ULR", "x")
+    warnings = [line for line in run(*command).stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 2
+    assert "server_hosts, server_origins" in warnings[0]
+    assert "RECOLLECT_MODEL_ULR (did you mean RECOLLECT_MODEL_URL?)" in warnings[1]
+    assert "evil.example" not in "".join(warnings)
+
+
+# keys
+
+
+def test_keys_are_asked_for_until_the_operator_says_otherwise(run: Run, trip: str) -> None:
+    made = as_json(run("keys", "create", "sara", "--json"))
+    assert "keys_in_use" in run("keys", "allow-keyless", "--yes", code=1).stderr
+    run("keys", "revoke", made["id"])
+    assert "not_confirmed" in run("keys", "allow-keyless", code=2).stderr
+    (finding,) = [one for one in as_json(run("doctor", "--json", code=5))["findings"] if one["name"] == "keys"]
+    assert (finding["state"], "allow-keyless" in finding["fix"]) == ("warning", True)
+    run("keys", "allow-keyless", "--yes")
+    assert not [one for one in as_json(run("doctor", "--json"))["findings"] if one["name"] == "keys"]
+    assert as_json(run("audit", "--json"))[0]["action"] == "keyless_allowed"
 
 
 def test_errors_of_the_doctor_exit_with_1(run: Run, trip: str) -> None:

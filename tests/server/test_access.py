@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from recollect.admin import access as access_module
 from recollect.admin.access import Access
-from recollect.core.errors import InvalidInput, NotFound
+from recollect.cli import app
+from recollect.core.errors import Conflict, InvalidInput, NotFound
+from recollect.core.models import OPERATOR
 from recollect.memory import AsyncMemory
+from recollect.server.app import ServerOptions
+from recollect.server.launch import check_options
 from recollect.testing import FakeClock, FakeEmbedder
-from support.serving import read_all_bytes
+from support.serving import make_server, read_all_bytes
 
 T = TypeVar("T")
 With = Callable[[Callable[[Access, AsyncMemory], Awaitable[T]]], T]
@@ -38,7 +46,7 @@ def with_access(location: str, clock: FakeClock) -> With[Any]:
 
 def test_a_key_acts_as_its_person_and_its_token_is_shown_only_when_it_is_created(with_access: With[Any]) -> None:
     async def act(access: Access, _: AsyncMemory) -> None:
-        assert not await access.has_keys()
+        assert not await access.requires_keys()
         key = await access.create_key(
             "sara", label="phone", department="water", ministry="env", clearances=["secrets"], scopes=["write", "read"]
         )
@@ -132,7 +140,7 @@ def test_a_revoked_key_is_refused_at_once_also_by_another_process(location: str,
             await access.revoke_key(key.id)
             assert await access.verify(key.token) is None
             assert await elsewhere.verify(key.token) is None
-            assert await elsewhere.has_keys(), "revoking the last key must not admit everybody"
+            assert await elsewhere.requires_keys(), "revoking the last key must not admit everybody"
         with pytest.raises(NotFound):
             await access.revoke_key(key.id)
         with pytest.raises(NotFound):
@@ -206,16 +214,19 @@ def test_neither_tokens_nor_cookies_nor_csrf_tokens_are_in_the_database(location
         assert secret.encode().hex().encode() not in content
 
 
-def test_hashes_are_keyed_so_that_a_stolen_table_alone_admits_nobody(with_access: With[Any]) -> None:
-    async def act(access: Access, memory: AsyncMemory) -> None:
-        token = (await access.create_key("sara")).token
-        assert await Access(memory, secret="another").verify(token) is None
-        own = Access(memory, secret="another")
-        token_of_own = (await own.create_key("omar")).token
-        assert await own.verify(token_of_own) is not None
-        assert await access.verify(token_of_own) is None
+def test_hashes_are_keyed_so_that_a_stolen_table_alone_admits_nobody(
+    with_access: With[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create(access: Access, _: AsyncMemory) -> str:
+        return (await access.create_key("sara")).token or ""
 
-    with_access(act)
+    async def verify(access: Access, _: AsyncMemory) -> Any:
+        return await access.verify(token)
+
+    token = with_access(create)
+    assert with_access(verify) is not None
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "another")
+    assert with_access(verify) is None
 
 
 def test_processes_that_start_at_once_hash_with_the_same_secret(with_access: With[Any]) -> None:
@@ -241,7 +252,7 @@ def test_a_key_with_invalid_fields_is_not_created(with_access: With[Any]) -> Non
             fields = {"person": "sara"} | invalid
             with pytest.raises(InvalidInput):
                 await access.create_key(fields.pop("person"), **fields)
-        assert not await access.has_keys()
+        assert not await access.requires_keys()
 
     with_access(act)
 
@@ -261,3 +272,155 @@ def test_keys_survive_a_backup_and_its_restore_on_either_database(location: str,
             assert await access.verify(later.token or "") is None
 
     asyncio.run(act())
+
+
+# Once there were keys, requests need one
+
+
+async def _delete_all_keys(memory: AsyncMemory) -> None:
+    """Delete the rows of all keys, as a restore of a backup from before the first key does."""
+    location = memory._components.database
+    if location is not None:
+        with closing(apsw.Connection(str(location))) as file:
+            file.execute("DELETE FROM api_keys")
+    else:
+        with psycopg.connect(memory._components.driver._dsn, autocommit=True) as server:  # type: ignore[attr-defined]
+            server.execute("DELETE FROM api_keys")
+
+
+def test_a_database_that_lost_its_keys_goes_on_asking_for_one_in_every_process_old_or_new(
+    location: str, with_access: With[Any]
+) -> None:
+    async def act(access: Access, memory: AsyncMemory) -> None:
+        await access.create_key("sara")
+        async with AsyncMemory(location, embedder=FakeEmbedder(), worker=False) as other:
+            running = Access(other)
+            assert await running.requires_keys()
+            await _delete_all_keys(memory)
+            assert await access.keys() == []
+            for one in (access, running, Access(memory), Access(other)):
+                assert await one.requires_keys()
+                assert await one.requires_keys(fresh=True)
+
+    with_access(act)
+
+
+def test_a_database_whose_keys_an_older_version_made_goes_on_asking_too(with_access: With[Any]) -> None:
+    """Older versions left no note beside the keys. The first start of this one writes it."""
+
+    async def create(access: Access, memory: AsyncMemory) -> None:
+        await access.create_key("sara")
+        await memory.store.change_settings(OPERATOR, {"keys_required": None}, now=memory.clock.now())
+        assert await Access(memory).requires_keys()
+
+    async def lose(_: Access, memory: AsyncMemory) -> None:
+        await _delete_all_keys(memory)
+        assert await Access(memory).requires_keys()
+
+    with_access(create)
+    with_access(lose)
+
+
+def test_a_process_without_keys_notices_the_first_one_at_its_next_question(
+    location: str, with_access: With[Any]
+) -> None:
+    async def act(access: Access, _: AsyncMemory) -> None:
+        async with AsyncMemory(location, embedder=FakeEmbedder(), worker=False) as other:
+            elsewhere = Access(other)
+            assert not await elsewhere.requires_keys()
+            await access.create_key("sara")
+            assert await elsewhere.requires_keys()
+
+    with_access(act)
+
+
+def test_only_the_operator_ends_it_when_no_key_is_valid_and_the_audit_log_says_so(with_access: With[Any]) -> None:
+    async def act(access: Access, memory: AsyncMemory) -> None:
+        key = await access.create_key("sara")
+        with pytest.raises(Conflict) as refused:
+            await access.allow_keyless()
+        assert refused.value.code == "keys_in_use"
+        assert await access.requires_keys(fresh=True)
+        await access.revoke_key(key.id)
+        await access.allow_keyless()
+        assert not await access.requires_keys(fresh=True)
+        assert not await Access(memory).requires_keys()
+        assert [entry.action for entry in await memory.audit()] == ["keyless_allowed"]
+        await access.create_key("omar")
+        assert await Access(memory).requires_keys()
+
+    with_access(act)
+
+
+# The secret
+
+
+def test_keys_of_the_command_line_and_of_a_server_with_a_secret_are_good_for_each_other(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "a secret of the operator")
+    made = CliRunner().invoke(app, ["keys", "create", "sara", "--db", db])
+    assert made.exit_code == 0, made.output
+    token = made.stdout.strip().splitlines()[-1]
+    with make_server(db) as server:
+        assert server.new_client(token).get("/api/v1/conversations").status_code == 200
+        assert server.new_client().get("/api/v1/conversations").status_code == 401
+    assert b"a secret of the operator" not in read_all_bytes(db)
+
+
+def test_a_secret_that_is_set_after_the_keys_were_made_is_named_as_the_reason_everywhere(
+    location: str, with_access: With[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def create(access: Access, _: AsyncMemory) -> Any:
+        return await access.create_key("sara")
+
+    async def look(access: Access, memory: AsyncMemory) -> None:
+        assert await access.verify(key.token) is None
+        with pytest.raises(Conflict) as refused:
+            await access.create_key("omar")
+        assert refused.value.code == "other_secret"
+        (finding,) = [finding for finding in await memory.check() if finding.name == "keys"]
+        assert finding.state == "error"
+        assert "another secret" in finding.detail
+
+    key = with_access(create)
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "another")
+    with_access(look)
+    assert "made with another secret" in caplog.text
+    with pytest.raises(Conflict) as refused:
+        asyncio.run(check_options(ServerOptions(db=location)))
+    assert refused.value.code == "other_secret"
+    monkeypatch.delenv("RECOLLECT_KEY_SECRET")
+    assert asyncio.run(check_options(ServerOptions(db=location)))
+
+
+def test_a_secret_beside_keys_of_an_older_version_is_named_as_the_reason_too(
+    with_access: With[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create(access: Access, memory: AsyncMemory) -> None:
+        await access.create_key("sara")
+        await memory.store.change_settings(OPERATOR, {"key_secret_digest": None}, now=memory.clock.now())
+        assert not await access.accepts_no_key()
+
+    async def look(access: Access, _: AsyncMemory) -> bool:
+        return await access.accepts_no_key()
+
+    with_access(create)
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "another")
+    assert with_access(look)
+
+
+def test_when_all_keys_are_revoked_new_ones_may_be_made_with_another_secret(
+    with_access: With[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def revoke(access: Access, _: AsyncMemory) -> None:
+        await access.revoke_key((await access.create_key("sara")).id)
+
+    async def create(access: Access, _: AsyncMemory) -> None:
+        key = await access.create_key("omar")
+        assert await access.verify(key.token or "") is not None
+        assert not await access.accepts_no_key()
+
+    with_access(revoke)
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "another")
+    with_access(create)

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -102,6 +103,11 @@ class Process:
         pid = self._popen.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+    def kill(self) -> None:
+        """Kill the process that started the others."""
+        self._popen.kill()
+        self._popen.wait(TIMEOUT_SECONDS)
 
     def end(self) -> int:
         """Send SIGTERM, and return the exit code."""
@@ -279,6 +285,24 @@ def test_a_client_gets_its_last_event_when_the_server_stops_and_no_traceback_is_
     stopped = StoppedAnswer(server, model, "chat")
     assert "event: done" in stopped.heard
     assert "Traceback" not in "".join(server.stderr_lines)
+
+
+def test_the_processes_of_a_killed_server_end_and_leave_its_port(start: Any) -> None:
+    server = start(workers=2)
+    serving = wait_for(lambda: server.workers() if len(server.workers()) == 2 else [])
+    port = httpx.URL(server.url).port
+    server.kill()
+    wait_for(lambda: not any(_is_running(process) for process in serving))
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # nobody holds it any more
+
+
+def _is_running(process: int) -> bool:
+    """Say whether a process runs. One that has ended may wait for somebody to take note of it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_the_commands_that_the_server_prints_work(start: Any, tmp_path: Path) -> None:

@@ -456,7 +456,7 @@ def without_database(db: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runni
         raise StoreUnavailable("store_unavailable", "The database does not answer.")
 
     with make_server(db) as server:
-        monkeypatch.setattr(ServerStateStore, "has_keys", fail)
+        monkeypatch.setattr(ServerStateStore, "requires_keys", fail)
         yield server
 
 

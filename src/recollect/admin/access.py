@@ -1,6 +1,9 @@
 """Access to a server: API keys and browser sessions, each for one principal with key scopes.
 
 A token has 256 random bits and is shown once. Only its keyed hash is stored. Hashes are compared in constant time.
+
+From the first key on, requests need one. Neither revoking the last key nor restoring an older backup changes that: only
+the operator does, on the command line.
 """
 
 from __future__ import annotations
@@ -8,26 +11,32 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import re
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from recollect.admin.server_state import StoredMemory
 from recollect.core import times
-from recollect.core.errors import InvalidInput, NotFound
+from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.json_text import to_json
-from recollect.core.models import JsonObject, Principal, Record
+from recollect.core.models import Finding, JsonObject, Principal, Record
 from recollect.core.text import check_identity
+from recollect.storage.audit import LIBRARY
 from recollect.storage.driver import Row
+
+log = logging.getLogger(__name__)
 
 KEY_SCOPES: Final = ("read", "write", "admin")
 TOKEN_PREFIX: Final = "rk"  # noqa: S105 - the public start of every token
 _TOKEN: Final = re.compile(rf"{TOKEN_PREFIX}_([0-9a-f]{{16}})_[A-Za-z0-9_-]{{43}}")
-RECHECK_SECONDS: Final = 0.5  # between two checks whether there are keys by now
+LOCAL_KEY: Final = "local"  # key id of the one person of a server without keys
+SECRET_DIGEST_BYTES: Final = 4  # enough to notice another secret, too few to guess one by
+SECRET_CHECK_SECONDS: Final = 60.0  # between two looks for the reason of refused keys
 MAX_KEY_DAYS: Final = 36_500
 MAX_LABEL_CHARACTERS: Final = 200
 
@@ -40,6 +49,7 @@ class Grant(Record):
     scopes: tuple[str, ...]
     key: str
     csrf: str | None = None  # of a session: every changing request must send it back
+    session: bytes | None = field(default=None, repr=False)  # hash of its cookie
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +72,12 @@ class Key(Record):
 class Access:
     """Creates and checks the keys and sessions in the database of a memory."""
 
-    def __init__(self, memory: StoredMemory, *, secret: str | None = None) -> None:
-        """Prepare the checks. Hashes are keyed with `secret`, by default with one that is stored in the database."""
-        self._rows, self._clock, self._secret = memory.store.server_state, memory.clock, secret
-        self._has_keys, self._next_check = False, 0.0
+    def __init__(self, memory: StoredMemory) -> None:
+        """Prepare the checks. Hashes are keyed with RECOLLECT_KEY_SECRET, else with a secret in the database."""
+        self._rows, self._clock, self._principal = memory.store.server_state, memory.clock, memory.principal
+        self._secret = memory.key_secret
+        self._requires_keys = False  # once true, it is asked again only before a request is refused
+        self._next_secret_check = 0.0  # seconds of the monotonic clock
 
     # Keys
 
@@ -99,8 +111,10 @@ class Access:
             "scopes": to_json([scope for scope in KEY_SCOPES if scope in scopes]), "created_at": times.to_micros(now),
             "expires_at": None if days is None else times.to_micros(now + timedelta(days=days)), "revoked_at": None,
         }  # fmt: skip
-        await self._rows.add_key(row)
-        self._has_keys = True
+        digest = await self._secret_digest()
+        if await self.accepts_no_key() or not await self._rows.add_key(row, secret_digest=digest):
+            raise other_secret_error()
+        self._requires_keys = True
         return _to_key(row, token)
 
     async def keys(self) -> list[Key]:
@@ -112,15 +126,19 @@ class Access:
         if not await self._rows.revoke_key(check_identity(id, "key"), now=self._clock.now()):
             raise NotFound("key_not_found", f"There is no key {id[:40]!r} that could be revoked.")
 
-    async def has_keys(self) -> bool:
-        """Say whether a key was ever created. If so, requests need one, even if the last key was revoked.
+    async def requires_keys(self, *, fresh: bool = False) -> bool:
+        """Say whether requests need a key. The answer "no" is read from the database each time.
 
-        A key that another process creates is noticed within half a second.
+        With `fresh`, "yes" is read again too. Before that, a server goes on asking for keys, which is safe.
         """
-        if not self._has_keys and time.monotonic() >= self._next_check:
-            self._has_keys = await self._rows.has_keys()
-            self._next_check = time.monotonic() + RECHECK_SECONDS
-        return self._has_keys
+        if fresh or not self._requires_keys:
+            self._requires_keys = await self._rows.requires_keys()
+        return self._requires_keys
+
+    async def allow_keyless(self) -> None:
+        """Let requests do without a key until the next one is created. Raise Conflict while there are valid keys."""
+        if not await self._rows.allow_keyless(self._principal, actor=LIBRARY, now=self._clock.now()):
+            raise Conflict("keys_in_use", "There are valid keys. Revoke them first: recollect keys list")
 
     async def verify(self, token: str) -> Grant | None:
         """Return the grant of a token; None if it is unknown, expired or revoked."""
@@ -128,9 +146,67 @@ class Access:
         row = await self._rows.key(match[1]) if match is not None else None
         expected = bytes(row["hash"]) if row is not None else bytes(32)
         is_same = hmac.compare_digest(await self._hash(token), expected)
+        if row is not None and not is_same:
+            await self._warn_of_other_secret()
         if row is None or not is_same or not self._is_valid(row):
             return None
         return _to_grant(row)
+
+    async def is_admitted(self, grant: Grant) -> bool:
+        """Say whether a request with this grant would still be admitted. Long answers ask it while they are sent."""
+        if grant.key == LOCAL_KEY:
+            return not await self.requires_keys()
+        if grant.session is not None:
+            return await self._session_row(grant.session) is not None
+        row = await self._rows.key(grant.key)
+        return row is not None and self._is_valid(row)
+
+    # The secret
+
+    async def uses_other_secret(self) -> bool:
+        """Say whether the keys were made with another secret than the one in use: then none of them is accepted."""
+        expected = await self._expected_digest()
+        return expected is not None and expected != await self._secret_digest()
+
+    async def accepts_no_key(self) -> bool:
+        """Say whether there are valid keys, but all of them were made with another secret."""
+        return await self.uses_other_secret() and await self._rows.count_valid_keys(now=self._clock.now()) > 0
+
+    async def examine(self) -> list[Finding]:
+        """Return what `recollect doctor` says about keys. A database that never had any gets no finding."""
+        if not await self.requires_keys(fresh=True):
+            return []
+        valid = await self._rows.count_valid_keys(now=self._clock.now())
+        if valid and await self.uses_other_secret():
+            fix = "set RECOLLECT_KEY_SECRET as it was when the keys were made"
+            return [Finding("keys", "error", "the keys were made with another secret: none is accepted", fix)]
+        if not valid:
+            fix = "recollect keys create PERSON, or: recollect keys allow-keyless"
+            return [Finding("keys", "warning", "the server asks for a key, and none is valid", fix)]
+        return [Finding("keys", "ok", f"the server asks for a key; {valid} {'is' if valid == 1 else 'are'} valid")]
+
+    async def _expected_digest(self) -> str | None:
+        """Return the digest of the secret that the keys were made with; None if there are no keys yet.
+
+        Older versions noted no digest: `recollect keys` then always used the stored secret.
+        """
+        noted = await self._rows.secret_digest()
+        if noted is not None:
+            return noted
+        stored = await self._rows.stored_secret()
+        has_keys = stored is not None and await self._rows.keys()
+        return _secret_digest(stored) if stored is not None and has_keys else None
+
+    async def _secret_digest(self) -> str:
+        await self._hash("")  # reads or makes the stored secret, if that is the one in use
+        return _secret_digest(self._secret or "")
+
+    async def _warn_of_other_secret(self) -> None:
+        """Log an error if the secret in use is the reason why a key is refused. Looks at most once a minute."""
+        if time.monotonic() >= self._next_secret_check:
+            self._next_secret_check = time.monotonic() + SECRET_CHECK_SECONDS
+            if await self.uses_other_secret():
+                log.error("a key was refused. %s", other_secret_error().message)
 
     # Sessions of browsers
 
@@ -142,14 +218,20 @@ class Access:
         cookie, now = secrets.token_urlsafe(32), self._clock.now()
         hashed = await self._hash(cookie)
         await self._rows.add_session(hashed, grant.key, now=now, until=now + timedelta(hours=hours))
-        return cookie, _to_grant(await self._rows.session(hashed) or {}, await self._csrf(cookie))
+        return cookie, _to_grant(await self._rows.session(hashed) or {}, await self._csrf(cookie), hashed)
 
     async def session(self, cookie: str) -> Grant | None:
         """Return the grant of a session; None if it or its key is unknown, expired or revoked."""
-        row = await self._rows.session(await self._hash(cookie))
+        hashed = await self._hash(cookie)
+        row = await self._session_row(hashed)
+        return None if row is None else _to_grant(row, await self._csrf(cookie), hashed)
+
+    async def _session_row(self, hashed: bytes) -> Row | None:
+        """Return a session with its key, if both are valid."""
+        row = await self._rows.session(hashed)
         if row is None or not self._is_valid(row) or row["session_expires_at"] <= times.to_micros(self._clock.now()):
             return None
-        return _to_grant(row, await self._csrf(cookie))
+        return row
 
     async def logout(self, cookie: str) -> None:
         """End a session."""
@@ -182,7 +264,21 @@ def _to_key(row: Row, token: str | None = None) -> Key:
     return Key(**texts, **lists, **moments, token=token)  # type: ignore[arg-type]
 
 
-def _to_grant(row: Row, csrf: str | None = None) -> Grant:
+def other_secret_error() -> Conflict:
+    """Return the error for a process whose secret is not the one that the keys were made with."""
+    return Conflict(
+        "other_secret",
+        "The keys of this database were made with another secret than the one in use, so none of them is accepted. Set "
+        "RECOLLECT_KEY_SECRET as it was when they were made, or unset it if it was unset. To take another secret, "
+        "revoke all keys and create new ones.",
+    )
+
+
+def _secret_digest(secret: str) -> str:
+    return hmac.new(secret.encode(), b"secret of keys", hashlib.sha256).hexdigest()[: 2 * SECRET_DIGEST_BYTES]
+
+
+def _to_grant(row: Row, csrf: str | None = None, session: bytes | None = None) -> Grant:
     clearances, scopes = json.loads(row["clearances"]), json.loads(row["scopes"])
     principal = Principal(row["person"], row["department"], row["ministry"], tuple(clearances))
-    return Grant(principal, tuple(scopes), row["id"], csrf)
+    return Grant(principal, tuple(scopes), row["id"], csrf, session)

@@ -6,22 +6,26 @@ Environment and settings file are read here alone, once, when a memory is made.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from recollect.core.errors import InvalidInput
+from recollect.core.models import Finding
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.providers.chat import Upstream
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.providers.resilience import Timeouts
 from recollect.settings import (
-    DEFAULT_SETTINGS_FILE,
     SETTINGS_FILE_VARIABLE,
     Settings,
+    SettingsFile,
+    find_unknown_variables,
     merge_layers,
     preset,
     read_environment,
@@ -30,8 +34,11 @@ from recollect.settings import (
 from recollect.storage.driver import Driver
 from recollect.storage.store import SqlStore
 
+log = logging.getLogger(__name__)
+
 _POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
 MAX_CONNECT_SECONDS: Final = 5.0
+KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
 
 
 class SystemClock:
@@ -61,6 +68,8 @@ class Components:
     given: Settings | None
     environment: dict[str, Any]
     file: dict[str, Any]
+    notices: tuple[Finding, ...] = ()  # settings and variables without effect
+    key_secret: str | None = field(default=None, repr=False)  # hashes of keys; none: one that the database keeps
 
 
 def compose(
@@ -76,11 +85,10 @@ def compose(
         settings = preset(settings)
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInput("invalid_settings", "`settings` takes a Settings object or the name of a preset.")
-    environment = read_environment(os.environ)
-    file = read_settings_file(
-        Path(os.environ.get(SETTINGS_FILE_VARIABLE, DEFAULT_SETTINGS_FILE)), named=SETTINGS_FILE_VARIABLE in os.environ
-    )
-    start_settings = merge_layers(settings, {}, environment, file).settings
+    environment, file = read_environment(os.environ), read_settings_file(os.environ)
+    start_settings = merge_layers(settings, {}, environment, file.values).settings
+    notices = tuple(find_notices(file, os.environ))
+    _log_once(notices)
     if embedder is not None and not _is_embedder(embedder):
         raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
     if model is not None and not _is_model(model):
@@ -103,8 +111,44 @@ def compose(
         owned=tuple(part for part in (own_model, own_embedder, upstream) if part is not None),
         given=settings,
         environment=environment,
-        file=file,
+        file=file.values,
+        notices=notices,
+        key_secret=os.environ.get(KEY_SECRET_VARIABLE) or None,
     )
+
+
+def find_notices(file: SettingsFile, environ: Mapping[str, str]) -> list[Finding]:
+    """Return what a file or the environment says without effect: ignored settings, unknown variables RECOLLECT_…"""
+    notices = []
+    if file.ignored:
+        names = ", ".join(file.ignored)
+        detail = f"ignored in {file.path}, because nobody named this file: {names}"
+        notices.append(
+            Finding("settings file", "warning", detail, f"if it is yours: {SETTINGS_FILE_VARIABLE}={file.path}")
+        )
+    for name, similar in find_unknown_variables(environ).items():
+        fix = f"did you mean {similar}?" if similar is not None else "unset it"
+        notices.append(Finding("environment", "warning", f"nothing reads the variable {name}", fix))
+    return notices
+
+
+def find_start_notices() -> list[Finding]:
+    """Return the notices that a memory made now would log. A file that cannot be read has none: making one says why."""
+    try:
+        return find_notices(read_settings_file(os.environ), os.environ)
+    except InvalidInput:
+        return []
+
+
+_logged: Final[set[Finding]] = set()
+
+
+def _log_once(notices: Iterable[Finding]) -> None:
+    """Log what is new in this process: a program may make many memories."""
+    for notice in notices:
+        if notice not in _logged:
+            _logged.add(notice)
+            log.warning("%s (%s)", notice.detail, notice.fix)
 
 
 def _is_embedder(value: object) -> bool:
@@ -187,6 +231,15 @@ def make_driver(location: str | os.PathLike[str]) -> Driver:
     from recollect.storage.sqlite import SqliteDriver
 
     return SqliteDriver(_sqlite_path(text))
+
+
+def has_database(location: str | os.PathLike[str]) -> bool:
+    """Say whether there is a database with our tables at a location. Creates and changes nothing. Blocks."""
+    driver = make_driver(location)
+    try:
+        return driver.has_schema()
+    finally:
+        driver.close()
 
 
 def sqlite_file(location: str | os.PathLike[str]) -> Path | None:

@@ -29,6 +29,9 @@ class StoredMemory(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def key_secret(self) -> str | None: ...
+
 
 class SharedServerState:
     """The stop marks and idempotency keys in the database of a memory. Writes are for the memory's person."""

@@ -55,6 +55,7 @@ class Completion:
     context_ms: float = 0.0
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     on_end: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
+    cut_by: str = "client_gone"  # why it is incomplete, if its stream is closed before the end
 
     @property
     def model(self) -> str:
@@ -170,7 +171,7 @@ class Completions:
 
     async def stream(self, completion: Completion) -> AsyncGenerator[JsonObject, None]:
         """Yield the answer as chunks in OpenAI's form. It is stored when the stream ends, also if it ends early."""
-        incomplete: str | None = "client_gone"
+        incomplete: str | None = None
         try:
             if self._upstream is None or self.is_built_in(completion):
                 async for chunk in self._quote_in_chunks(completion):
@@ -182,9 +183,11 @@ class Completions:
                         yield chunk
                 if completion.answer.is_empty and completion.answer.finish_reason is None:
                     raise ProviderUnavailable("provider_bad_reply", f"{self._upstream.host} answered with nothing.")
-            incomplete = None
         except RecollectError as error:
             incomplete = error.code
+            raise
+        except BaseException:  # the stream is closed or cancelled
+            incomplete = completion.cut_by
             raise
         finally:
             completion.on_end.close()

@@ -51,6 +51,7 @@ class ChatRun:
     def __init__(self, started: datetime, id: str | None = None) -> None:
         self.started, self.id = started, id  # the id of the question, if the caller chose it
         self.stopped = False
+        self.listeners = 0  # responses that send its events now
         self.task: asyncio.Task[None] | None = None  # writes and stores the answer
         self.writing: asyncio.Task[None] | None = None  # the part of it that `stop` cancels
         self._events: list[ChatEvent] = []
@@ -98,6 +99,13 @@ class ChatRun:
         self.stopped = True
         if self.writing is not None:
             self.writing.cancel()
+
+
+def refused_events(error: RecollectError) -> tuple[ChatEvent, ChatEvent]:
+    """Return the last events for a listener who may not hear the rest of an answer."""
+    data = error_to_json(error)
+    done = {"message": None, "model": None, "finish_reason": "error", "usage": None, "ms": None, "stopped": False}
+    return ChatEvent("error", data), ChatEvent("done", done | {"error": data})
 
 
 def error_to_json(error: RecollectError) -> JsonObject:

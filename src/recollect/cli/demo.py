@@ -8,9 +8,10 @@ from typing import Final
 
 from recollect.cli.catch_up import catch_up
 from recollect.cli.display import print_json, print_line, print_messages, print_note, render_count
-from recollect.cli.log import find_conversation, print_conversations, print_stats
+from recollect.cli.log import find_conversation, print_conversations
 from recollect.cli.options import DEFAULT_DATABASE, Call, find_own_shell_name
 from recollect.cli.recall import print_hits
+from recollect.cli.stats_view import print_stats
 from recollect.core import times
 
 DEMO_DATABASE: Final = "recollect-demo.db"

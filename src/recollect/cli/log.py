@@ -13,45 +13,22 @@ from recollect.cli.display import (
     print_line,
     print_messages,
     print_note,
-    print_pairs,
     print_table,
     render_count,
     render_time,
     to_line,
 )
 from recollect.cli.options import Call
+from recollect.cli.stats_view import print_stats
 from recollect.core import times
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.message import CONTENT_LIMIT
-from recollect.core.models import Conversation, JsonObject
+from recollect.core.models import Conversation
 from recollect.sync import Memory
 
 DEFAULT_ROWS: Final = 50  # what lists show to people who do not say --limit
 
 ConversationName = Annotated[str, typer.Argument(metavar="CONVERSATION", help="Name of the conversation.")]
-
-_STAT_LABELS: Final = {
-    "conversations": "conversations",
-    "messages": "messages",
-    "roles": "by role",
-    "first_at": "first message",
-    "last_at": "last message",
-    "text_bytes": "bytes of text",
-    "tokens": "tokens",
-    "counted": "messages with counted tokens",
-    "estimated": "of these only estimated",
-    "embedded": "messages that can be found by meaning",
-    "replaced": "characters that could not be stored",
-    "briefs": "versions of briefs",
-    "topics": "topics",
-    "archived": "messages in the archive",
-    "archive_bytes": "bytes they take there",
-    "due": "conversations that wait for derived work",
-    "passages": "passages that are indexed",
-    "vector_bytes": "bytes of vectors",
-    "entry_bytes": "bytes of the word index",
-    "bytes": "bytes of the whole database, all people",
-}
 
 
 def add(
@@ -191,18 +168,13 @@ def print_conversations(conversations: list[Conversation]) -> None:
 
 
 def stats(call: Call) -> None:
-    """Count the person's messages, tokens, topics and more."""
+    """Say what the person has, whether all of it can be found, and what waits.
+
+    With --json it prints every figure.
+    """
     with call.open(must_exist=True) as memory:
         counts = memory.stats()
     if call.json:
         print_json(counts)
     else:
         print_stats(counts)
-
-
-def print_stats(counts: JsonObject) -> None:
-    """Print the counts of `Memory.stats`, each with its label."""
-    roles = ", ".join(f"{count:,} {role}" for role, count in counts["roles"].items())
-    values = counts | {"roles": roles or None}
-    names = [*(name for name in _STAT_LABELS if name in values), *sorted(counts.keys() - _STAT_LABELS.keys())]
-    print_pairs([(_STAT_LABELS.get(name, name), values[name]) for name in names])

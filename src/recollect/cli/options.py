@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from recollect.admin.compose import sqlite_file
-from recollect.cli.display import print_note, to_printable
+from recollect.admin.compose import find_start_notices, has_database, sqlite_file
+from recollect.cli.display import print_note, to_line, to_printable
 from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 
@@ -60,17 +60,29 @@ class Call:
     def open(self, *, must_exist: bool = False) -> Memory:
         """Open the memory, without a background worker.
 
-        Raise NotFound if the database `must_exist` and does not: the path may be mistyped. Otherwise create it, and
-        print a note so that a mistyped path is noticed.
+        Raise NotFound if the database `must_exist` and does not, or is empty: the path may be mistyped. Otherwise
+        create it, and print a note so that a mistyped path is noticed.
         """
         file = self.file
+        if must_exist:
+            self._check_database()
         if file is not None and not file.exists():
-            if must_exist:
-                raise NotFound("database_not_found", f"There is no database {file}. Name yours with --db.")
             memory = Memory(self.db, **self.principal, worker=False)
             print_note(f"new database: {file}")
             return memory
         return Memory(self.db, **self.principal, worker=False)
+
+    def _check_database(self) -> None:
+        """Raise NotFound if there is no database, or an empty one. Nothing is created in it."""
+        if self.db == ":memory:" or has_database(self.db):
+            return
+        if self.file is not None and not self.file.exists():
+            raise NotFound("database_not_found", f"There is no database {self.file}. Name yours with --db.")
+        raise NotFound(
+            "database_empty",
+            f"{self.shown_db} has no memory in it: the tables of Recollect are missing. Name your database with --db. "
+            "If it was this one, restore a backup: recollect restore BACKUP",
+        )
 
     @property
     def principal(self) -> dict[str, Any]:
@@ -133,6 +145,8 @@ def make_command(function: Callable[..., None], *, db: str | None = None) -> Cal
             preset=options.pop("preset"),
             json=options.pop("json"),
         )
+        if not options.get("until_eof"):  # the server that started this worker has printed them
+            _print_notices(json=call.json)
         _run_and_report(lambda: function(call, **options), json=call.json)
 
     signature = inspect.signature(function, eval_str=True)
@@ -164,6 +178,16 @@ def _common_parameters(db: str | None) -> list[inspect.Parameter]:
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _print_notices(*, json: bool) -> None:
+    """Print what settings file and environment say without effect, one line each, on stderr."""
+    for notice in find_start_notices():
+        if json:
+            fields = {"name": notice.name, "message": notice.detail, "fix": notice.fix}
+            print_note(json_module.dumps({"warning": fields}, ensure_ascii=False))
+        else:
+            print_note(f"warning: {to_line(notice.detail)} ({to_line(notice.fix)})")
 
 
 def _run_and_report(action: Callable[[], None], *, json: bool) -> None:
@@ -206,7 +230,7 @@ def print_error(error: RecollectError, *, json: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone. End the command with exit code 1 if the person says no."""
+    """Ask before something grave. End the command with exit code 1 if the person says no."""
     if not is_confirmed(question, yes=yes):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -216,7 +240,7 @@ def is_confirmed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise InvalidInput("not_confirmed", "This cannot be undone. Add --yes, since there is no terminal to ask on.")
+        raise InvalidInput("not_confirmed", "This must be confirmed. Add --yes, since there is no terminal to ask on.")
     if typer.confirm(question, err=True):
         return True
     print_note("Nothing was changed.")

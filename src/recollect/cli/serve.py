@@ -6,12 +6,12 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from recollect.cli.display import print_json, print_note, print_table
-from recollect.cli.options import Call, find_own_shell_name, find_shell_name
+from recollect.cli.options import Call, confirm, find_own_shell_name, find_shell_name
 from recollect.core.errors import InvalidInput
 from recollect.memory import AsyncMemory
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from recollect.admin.access import Key
 
 T = TypeVar("T")
+_KEYLESS_QUESTION: Final = (
+    "Without keys, every program on this machine may read, change and erase everything through the server. Go on?"
+)
 _NOT_INSTALLED: Final = "The server is not installed: pip install 'recollect[server]'"
 
 
@@ -70,7 +73,11 @@ def _print_examples(address: str, call: Call, *, keys: bool) -> None:
 def keys(
     call: Call,
     action: Annotated[
-        str, typer.Argument(metavar="[list|create|revoke]", help="List all keys, create one, or revoke one.")
+        str,
+        typer.Argument(
+            metavar="[list|create|revoke|allow-keyless]",
+            help="List all keys, create one, revoke one, or let the server do without keys again.",
+        ),
     ] = "list",
     subject: Annotated[
         str | None, typer.Argument(metavar="PERSON|ID", help="create: the person it is for. revoke: the id of the key.")
@@ -88,29 +95,20 @@ def keys(
     days: Annotated[
         float | None, typer.Option(help="create: number of days the key is valid; by default for ever.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="allow-keyless: do not ask for confirmation.")] = False,
 ) -> None:
     """List, create and revoke API keys for the server.
 
-    A new key is printed once and cannot be shown again. As soon as there is a key, the server asks for one.
+    A new key is printed once and cannot be shown again. As soon as there is a key, the server asks for one, also
+    after the last key was revoked or an older backup was restored. `allow-keyless` ends that, when no key is valid.
     """
     from recollect.admin.access import Access
 
     if action == "create":
         if subject is None:
             raise InvalidInput("person_needed", "Name the person the key is for: recollect keys create PERSON")
-        created = _run_with_memory(
-            call,
-            lambda memory: Access(memory).create_key(
-                subject, label=label, department=call.department, ministry=call.ministry,
-                clearances=clearance or (), scopes=scope or ("read", "write"), days=days,
-            ),
-        )  # fmt: skip
-        if call.json:
-            print_json(created)
-        else:
-            scopes = ", ".join(created.scopes)
-            print_note(f"key {created.id} of {created.person}, for {scopes}. Copy it now: it is not shown again.")
-            typer.echo(created.token)
+        fields = {"clearances": clearance or (), "scopes": scope or ("read", "write"), "label": label, "days": days}
+        _create_key(call, subject, fields)
     elif action == "revoke":
         if subject is None:
             raise InvalidInput("key_needed", "Name the key by its id: recollect keys revoke ID")
@@ -123,8 +121,26 @@ def keys(
         else:
             rows = [[key.id, key.person, ", ".join(key.scopes), key.label, _render_state(key)] for key in listed]
             print_table(["id", "person", "scopes", "label", "state"], rows)
+    elif action == "allow-keyless":
+        confirm(_KEYLESS_QUESTION, yes=yes)
+        _run_with_memory(call, lambda memory: Access(memory).allow_keyless())
+        print_note("The server asks for no key any more, until you create the next one.")
     else:
-        raise InvalidInput("unknown_action", "The action is list, create or revoke.")
+        raise InvalidInput("unknown_action", "The action is list, create, revoke or allow-keyless.")
+
+
+def _create_key(call: Call, person: str, fields: dict[str, Any]) -> None:
+    """Create a key and print its token, which cannot be shown again."""
+    from recollect.admin.access import Access
+
+    fields |= {"department": call.department, "ministry": call.ministry}
+    created = _run_with_memory(call, lambda memory: Access(memory).create_key(person, **fields))
+    if call.json:
+        print_json(created)
+    else:
+        scopes = ", ".join(created.scopes)
+        print_note(f"key {created.id} of {created.person}, for {scopes}. Copy it now: it is not shown again.")
+        typer.echo(created.token)
 
 
 def _render_state(key: Key) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.admin import doctor, transfer
+from recollect.admin.access import Access
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt
@@ -66,7 +67,7 @@ class AdminMixin(Lifecycle):
         if processes > 1 and processes >= count_usable_cores():
             self._embedders.inline = True
             self._store.enable_inline_reads()
-            await self._store.server_state.has_keys()  # connects, before anybody waits for it
+            await self._store.server_state.requires_keys()  # connects, before anybody waits for it
 
     async def flush(self) -> None:
         """Write buffered rows now: metrics of recall and uses of profiles. The worker does it every few seconds."""
@@ -190,4 +191,5 @@ class AdminMixin(Lifecycle):
         """Look for damage and for what is not as it should be. `recollect doctor` prints the findings."""
         await self._ready()
         await self._current.refresh()
-        return await doctor.examine(self._store, self._principal, self._embedders, encoding=ENCODING)
+        findings = await doctor.examine(self._store, self._principal, self._embedders, encoding=ENCODING)
+        return [*findings, *await Access(self).examine(), *self._components.notices]

@@ -24,6 +24,7 @@ from recollect.memory.plan import DerivedWork
 from recollect.providers.chat import Upstream
 from recollect.recall.embedding import Embedders
 from recollect.recall.vector_job import EmbedMessages
+from recollect.runtime.forks import HomeProcess
 from recollect.settings import Settings
 from recollect.storage.audit import LIBRARY
 from recollect.storage.store import SqlStore
@@ -39,6 +40,7 @@ class Shared:
     def __init__(self) -> None:
         self.opening = asyncio.Lock()
         self.state = "new"  # then open, then closed
+        self.home: HomeProcess | None = None  # set when it is opened
         self.task: asyncio.Task[None] | None = None
         self.recaller: Recaller | None = None
         self.caches = Caches()
@@ -113,6 +115,11 @@ class Lifecycle:
         return self._clock
 
     @property
+    def key_secret(self) -> str | None:
+        """Return the secret of RECOLLECT_KEY_SECRET that hashes of keys are keyed with, if it is set."""
+        return self._components.key_secret
+
+    @property
     def start_settings(self) -> Settings:
         """Return the settings as they are known before anything is opened. Good for those that never change."""
         return self._current.now
@@ -126,10 +133,12 @@ class Lifecycle:
 
     async def open(self) -> Self:
         """Connect, and bring the schema up to date. Everything else calls it when it is first used."""
+        self._check_process()
         async with self._shared.opening:
             if self._shared.state == "closed":
                 raise self.closed_error()
             if self._shared.state == "new":
+                self._shared.home = HomeProcess()
                 try:
                     await self._store.open(self._clock.now())
                     await self._current.refresh()
@@ -143,7 +152,9 @@ class Lifecycle:
         return self
 
     async def close(self) -> None:
-        """Let running work come to a stop, then release the database."""
+        """Let running work come to a stop, then release the database. In a forked child, do nothing."""
+        if self._shared.home is not None and self._shared.home.is_elsewhere:
+            return
         async with self._shared.opening:
             if self._shared.state == "open":
                 self._work.briefs.stop()
@@ -174,9 +185,15 @@ class Lifecycle:
 
     async def _ready(self) -> None:
         """Open the memory if needed, and re-read settings that are older than a second."""
+        self._check_process()
         if self._shared.state != "open":
             await self.open()
         await self._current.fresh()
+
+    def _check_process(self) -> None:
+        """Raise StoreUnavailable in a process that was forked after the memory was opened: nothing would answer."""
+        if self._shared.home is not None:
+            self._shared.home.check()
 
     async def _erase(self, scope: Scope) -> Receipt:
         """Erase a scope from the database, from its files and from memory."""

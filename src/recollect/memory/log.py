@@ -114,6 +114,7 @@ class LogMixin(Lifecycle):
 
         The sync face calls it directly and so saves two thread switches through the event loop for every message.
         """
+        self._check_process()
         check_identity(conversation, "conversation")
         now = self._clock.now()
         checked = [self._draft(fields, now, number) for number, fields in enumerate(messages)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from recollect.providers.encodings import EncodingTable, build_encoding, table_for_model
 from recollect.providers.estimate import EstimateTokenizer
+from recollect.runtime.forks import call_in_children
 
 if TYPE_CHECKING:
     import tiktoken
@@ -34,6 +35,15 @@ _LONG_BLANKS: Final = re.compile(f"(?<![{_BLANKS}])[{_BLANKS}]{{{_LONG_BLANKS_CH
 
 _loaded: dict[tuple[str, bool], Tokenizer] = {}  # by the encoding's name and whether the model is known
 _loading = threading.Lock()
+
+
+def _begin_in_child() -> None:
+    """Make a new lock in a forked child: another thread of the parent may have held the old one."""
+    global _loading
+    _loading = threading.Lock()
+
+
+call_in_children(_begin_in_child)
 
 
 def tokenizer_for(model: str) -> Tokenizer:

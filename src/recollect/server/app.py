@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import ipaddress
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
+from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
 from recollect.server.request import ServerParts, json_response
 from recollect.server.signals import end_answers_on_signal
 from recollect.server.telemetry import ServerMetrics
 from recollect.settings import Settings
 
-KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
 ANSWER_GRACE_SECONDS: Final = 1.0  # for answers to end at shutdown, and as long again to be stored
 FLUSH_SECONDS: Final = 5.0  # between writes of buffered metrics and audit entries
 API_DESCRIPTION: Final = (
@@ -88,9 +88,9 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
     )
     settings = memory.start_settings
     server_metrics = ServerMetrics()
-    access = Access(memory, secret=os.environ.get(KEY_SECRET_VARIABLE) or None)
+    access = Access(memory)
     chats = Chats(memory, observe=server_metrics.observe_answer)
-    parts = ServerParts(memory, access, chats, Completions(memory.upstream))
+    parts = ServerParts(memory, access, chats, Completions(memory.upstream), GrantWatcher(access))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -137,7 +137,18 @@ def guard_rules(options: ServerOptions, settings: Settings) -> GuardRules:
         settings.server_body_bytes,
         settings.server_rate_per_minute,
         options.person,
+        is_loopback(options.host),
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _split_list(text: str) -> list[str]:
@@ -156,7 +167,7 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
     async def readyz() -> Response:
         """Check that the database answers."""
         try:
-            await parts.access.has_keys()
+            await parts.access.requires_keys(fresh=True)
         except RecollectError as error:
             return problems.error_response(error)
         return json_response({"status": "ok", "version": app.version})
@@ -169,7 +180,7 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        return JSONResponse(build_openapi(app, keys=await parts.access.has_keys()))
+        return JSONResponse(build_openapi(app, keys=await parts.access.requires_keys()))
 
     @app.get("/api/docs", include_in_schema=False)
     async def docs() -> Response:

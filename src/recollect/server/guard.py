@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.admin.access import KEY_SCOPES, Access, Grant
+from recollect.admin.access import KEY_SCOPES, LOCAL_KEY, Access, Grant
 from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
 from recollect.runtime.error_log import log_unexpected
@@ -35,7 +35,6 @@ SLASH_STAND_IN: Final = "\ue02f"  # replaces %2F in a path until the route is fo
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # answered without a key
 LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
-LOCAL_KEY: Final = "local"  # key id of the one person of a server without keys; their rate is not limited
 MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
 BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
 _ALLOWED_HEADERS: Final = (
@@ -58,6 +57,7 @@ class GuardRules:
     body_bytes: int = 2 * 1024 * 1024
     rate_per_minute: int = 0  # 0: no limit
     person: str = "local"  # the caller on a server without keys
+    may_be_keyless: bool = True  # False if other machines can reach the server: then every request needs a key
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Guard:
         scope["state"]["grant"] = grant
         if grant is not None:
             record.key = grant.key
-            wait = self._limiter.take(grant.key) if grant.key != LOCAL_KEY else 0.0
+            wait = self._limiter.take(grant.key) if grant.key != LOCAL_KEY else 0.0  # alone on the machine
             if wait:
                 retry = {"Retry-After": str(max(1, int(wait + 0.999)))}
                 raise Refusal(429, "too_many_requests", "This key sends too many requests; wait a little.", retry)
@@ -242,14 +242,15 @@ class Guard:
     async def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
         """Return the grant of the request's key or session; None for paths that are answered without one.
 
-        If no key was ever created, every request is the local person's and may do everything.
+        If no key was ever created, every request is the local person's and may do everything. The database is asked
+        about that at every request: here if there were no keys, and below before a request is refused.
         """
         path, method = scope["path"], scope["method"]
         if path == "/healthz":  # must not depend on the database
             return None
         try:
-            if not await self._access.has_keys():
-                return Grant(Principal(self._rules.person), KEY_SCOPES, LOCAL_KEY)
+            if self._rules.may_be_keyless and not await self._access.requires_keys():
+                return self._local_grant()
             if path in OPEN_PATHS:
                 return await self._check_session(scope, headers) if method not in (*SAFE_METHODS, "POST") else None
             kind, _, token = headers.get("authorization", "").partition(" ")
@@ -257,6 +258,8 @@ class Guard:
                 grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
             else:
                 grant = await self._check_session(scope, headers)
+            if grant is None and self._rules.may_be_keyless and not await self._access.requires_keys(fresh=True):
+                return self._local_grant()
         except RecollectError as error:
             if path == "/readyz":
                 return None
@@ -266,6 +269,9 @@ class Guard:
         if grant is None:
             raise Refusal(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant
+
+    def _local_grant(self) -> Grant:
+        return Grant(Principal(self._rules.person), KEY_SCOPES, LOCAL_KEY)
 
     async def _check_session(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
         """Return the grant of the session cookie, if it is good. Requests that change something need a CSRF token."""

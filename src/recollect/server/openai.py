@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from recollect.chat.completions import Completion, Completions
+from recollect.chat.completions import Completion
 from recollect.chat.run import MemoryMode
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
@@ -77,8 +77,9 @@ async def complete(caller: Caller, body: bytes, *, conversation: str | None, mod
             completion = await completions.prepare(caller.memory, request, conversation=conversation, mode=mode)
             if request.get("stream"):
                 completion.on_end = on_end.pop_all()
-                return await _stream_response(completions, completion)
-            reply = await completions.complete(completion)
+                return await _stream_response(caller, completion)
+            with caller.watch() as watch, watch:
+                reply = await completions.complete(completion)
     except RecollectError as error:
         return error_response(error)
     return Response(encode_json(reply), 200, _memory_headers(completion), "application/json")
@@ -134,18 +135,28 @@ def _is_too_deep(value: object, depth: int = 0) -> bool:
     return any(_is_too_deep(child, depth + 1) for child in inner)
 
 
-async def _stream_response(completions: Completions, completion: Completion) -> Response:
-    """Build the response when the first chunk has come, so that an earlier failure has a status of its own."""
-    chunks = completions.stream(completion)
-    first = await anext(chunks, None)
+async def _stream_response(caller: Caller, completion: Completion) -> Response:
+    """Build the response when the first chunk has come, so that an earlier failure has a status of its own.
+
+    If the caller's key is no longer good, the stream ends, and what was written is stored.
+    """
+    chunks = caller.parts.completions.stream(completion)
+
+    def note_reason() -> None:
+        completion.cut_by = "access_ended"
+
+    with caller.watch(note_reason) as watch, watch:
+        first = await anext(chunks, None)
 
     async def encode_events() -> AsyncIterator[bytes]:
+        chunk = first
         async with aclosing(chunks):
             try:
-                if first is not None:
-                    yield b"data: " + encode_json(first) + b"\n\n"
-                async for chunk in chunks:
-                    yield b"data: " + encode_json(chunk) + b"\n\n"
+                with caller.watch(note_reason) as watch:
+                    while chunk is not None:
+                        yield b"data: " + encode_json(chunk) + b"\n\n"
+                        with watch:
+                            chunk = await anext(chunks, None)
                 yield b"data: [DONE]\n\n"
             except RecollectError as error:
                 yield b"data: " + encode_json(_error_to_json(error)) + b"\n\n"

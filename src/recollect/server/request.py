@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -22,6 +22,7 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import Conflict, Denied
 from recollect.core.models import OPERATOR, Context, Record, plain
 from recollect.memory import AsyncMemory
+from recollect.server.grant_watch import GrantWatcher, Watch
 from recollect.server.guard import SLASH_STAND_IN
 
 VISIBLE_PATTERN: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a visible character, no NUL
@@ -35,6 +36,7 @@ class ServerParts:
     access: Access
     chats: Chats
     completions: Completions
+    grants: GrantWatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class Caller:
     def operator_memory(self) -> AsyncMemory:
         """Return the operator's memory. Its settings apply to everybody."""
         return self.parts.memory.of(OPERATOR, actor=self.grant.key)
+
+    def watch(self, on_end: Callable[[], None] = lambda: None) -> AbstractContextManager[Watch]:
+        """Watch, for as long as an answer is sent, whether the key or session of the request is still good."""
+        return self.parts.grants.watch(self.grant, on_end)
 
 
 def _require(key_scope: str) -> Callable[[Request], Awaitable[Caller]]:

@@ -25,7 +25,7 @@ async def list_keys(caller: Operator) -> Response:
 @router.post("/keys", status_code=201, response_model=Key)
 async def create_key(caller: Operator, body: schemas.KeyIn) -> Response:
     """Create a key. Its token is in this answer only. The first key is created on the command line."""
-    if not await caller.parts.access.has_keys():
+    if not await caller.parts.access.requires_keys():
         raise Denied("first_key", "Create the first key on the command line: recollect keys create PERSON")
     return json_response(await caller.parts.access.create_key(**body.model_dump()), 201)
 
@@ -81,5 +81,5 @@ async def _describe_session(request: Request, cookie: str | None) -> dict[str, o
         "person": grant.principal.person if grant is not None else None,
         "scopes": list(grant.scopes) if grant is not None else [],
         "csrf": grant.csrf if grant is not None else None,
-        "keys": await parts.access.has_keys(),
+        "keys": await parts.access.requires_keys(),
     }

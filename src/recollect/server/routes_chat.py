@@ -49,7 +49,7 @@ async def chat(
     id_prefix = await claim_idempotency_key(caller, key, route=f"chat {conversation}", body=body.model_dump())
     sse.check_stream_limit(caller)  # again, because others may have started while the key was claimed
     request = ChatRequest(conversation, id=id_prefix, **body.model_dump())
-    return sse.stream_response(await caller.parts.chats.start(caller.memory, request))
+    return sse.stream_response(caller, await caller.parts.chats.start(caller.memory, request))
 
 
 @router.post("/{conversation}/chat/stop", response_model=schemas.StoppedOut)

@@ -8,7 +8,9 @@ from typing import Final
 
 from starlette.responses import StreamingResponse
 
-from recollect.chat.run import ChatEvent, ChatRun
+from recollect.chat.run import ChatEvent, ChatRun, refused_events
+from recollect.core.errors import Denied
+from recollect.server.grant_watch import Watch
 from recollect.server.guard import Refusal
 from recollect.server.request import Caller, encode_json
 
@@ -25,18 +27,35 @@ def check_stream_limit(caller: Caller) -> None:
         raise Refusal(429, "too_many_streams", detail, {"Retry-After": "5"})
 
 
-def stream_response(run: ChatRun) -> StreamingResponse:
-    """Build a response that streams the events of a run until it ends."""
-    return StreamingResponse(_encode_events(run), media_type="text/event-stream", headers=HEADERS)
+def stream_response(caller: Caller, run: ChatRun) -> StreamingResponse:
+    """Build a response that streams the events of a run until it ends, or until the caller's key is no longer good."""
+    return StreamingResponse(_encode_events(caller, run), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _encode_events(run: ChatRun) -> AsyncIterator[bytes]:
+async def _encode_events(caller: Caller, run: ChatRun) -> AsyncIterator[bytes]:
+    """Yield the events of a run. An answer that nobody else listens to is stopped if the caller may not have it."""
+    run.listeners += 1
+    try:
+        with caller.watch() as watch:
+            async for block in _encode_while_admitted(run, watch):
+                yield block
+    except Denied as error:
+        if run.listeners == 1:
+            run.stop()  # what is written so far is stored, as the person's own
+        for event in refused_events(error):
+            yield _encode_event(event)
+    finally:
+        run.listeners -= 1
+
+
+async def _encode_while_admitted(run: ChatRun, watch: Watch) -> AsyncIterator[bytes]:
     events = run.events()
     next_event: asyncio.Task[ChatEvent] | None = None
     try:
         while True:
             next_event = next_event or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait([next_event], timeout=KEEP_ALIVE_SECONDS)
+            with watch:
+                done, _ = await asyncio.wait([next_event], timeout=KEEP_ALIVE_SECONDS)
             if not done:
                 yield b": still here\n\n"
                 continue
@@ -45,7 +64,11 @@ async def _encode_events(run: ChatRun) -> AsyncIterator[bytes]:
             except StopAsyncIteration:
                 return
             next_event = None
-            yield b"event: " + event.name.encode() + b"\ndata: " + encode_json(event.data) + b"\n\n"
+            yield _encode_event(event)
     finally:
         if next_event is not None:
             next_event.cancel()
+
+
+def _encode_event(event: ChatEvent) -> bytes:
+    return b"event: " + event.name.encode() + b"\ndata: " + encode_json(event.data) + b"\n\n"

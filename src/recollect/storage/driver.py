@@ -86,6 +86,10 @@ class Driver(Protocol):
     dialect: str
     inline: bool  # whether short reads run on the caller's thread
 
+    def has_schema(self) -> bool:
+        """Say whether the database exists and has our tables. May be asked before `open`; changes nothing. Blocks."""
+        ...
+
     def open(self, now: int) -> None:
         """Connect, and bring the schema up to date. `now`, in microseconds, dates the migrations."""
         ...

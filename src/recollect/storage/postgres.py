@@ -20,6 +20,7 @@ from psycopg.rows import dict_row
 
 from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.core.models import Finding
+from recollect.runtime.forks import HomeProcess, keep_in_children
 from recollect.storage import migrations as schema
 from recollect.storage import tables
 from recollect.storage.database_copy import copy_everything
@@ -99,10 +100,20 @@ class PostgresDriver:
         self._lock = threading.Lock()
         self._open_connections: set[Connection] = set()
         self._group_commit = GroupCommit(self._handle, self._start)
+        self._home: HomeProcess | None = None  # set when it is opened
 
     # Opening and closing
 
+    def has_schema(self) -> bool:
+        with _translated():
+            connection = self._connect()
+            try:
+                return bool(self._read_applied(connection))
+            finally:
+                self._drop(connection)
+
     def open(self, now: int) -> None:
+        self._home = HomeProcess()
         with _translated():
             connection = self._connect()
             try:
@@ -111,6 +122,9 @@ class PostgresDriver:
                 self._drop(connection)
 
     def close(self) -> None:
+        """Finish what is queued, then disconnect. In a forked child, do nothing."""
+        if self._home is not None and self._home.is_elsewhere:
+            return
         self._pool.shutdown(wait=True)
         for connection in tuple(self._open_connections):
             self._drop(connection)
@@ -119,6 +133,7 @@ class PostgresDriver:
         connection: Connection = psycopg.connect(
             self._dsn, autocommit=True, row_factory=dict_row, connect_timeout=10, application_name="recollect"
         )
+        keep_in_children(connection)
         connection.execute("SET synchronous_commit = on")
         with self._lock:
             self._open_connections.add(connection)
@@ -180,6 +195,7 @@ class PostgresDriver:
         return self._submit(lambda connection: self._run(connection, _BEGIN_WRITE, self._with_schema_check(function)))
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
+        self._check_process()
         return self._group_commit.add(handler, item)
 
     def _with_schema_check(self, function: TxFunction[T]) -> TxFunction[T]:
@@ -219,7 +235,12 @@ class PostgresDriver:
     def _submit(self, function: Callable[[Connection], T]) -> Future[T]:
         return self._start(lambda: self._on_connection(function))
 
+    def _check_process(self) -> None:
+        if self._home is not None:
+            self._home.check()
+
     def _start(self, function: Callable[[], T]) -> Future[T]:
+        self._check_process()
         try:
             return self._pool.submit(function)
         except RuntimeError:  # the pool is shut down

@@ -7,10 +7,14 @@ from typing import Final
 
 from recollect.core import times
 from recollect.core.models import Principal
+from recollect.storage.audit import Act, write_audit
 from recollect.storage.driver import Row, RunInTransaction, RunNamedInTransaction, Transaction
 
 KEEP_REQUESTS_FOR: Final = timedelta(days=7)  # idempotency keys and stop marks
+# Names of rows of the table `settings` that belong to the whole database.
 SECRET_NAME: Final = "key_secret"  # noqa: S105 - the name of a row
+SECRET_DIGEST_NAME: Final = "key_secret_digest"  # noqa: S105 - the name of a row
+KEYS_REQUIRED_NAME: Final = "keys_required"  # "true" from the first key on; "false" after the operator said so
 
 
 class ServerStateStore:
@@ -31,9 +35,37 @@ class ServerStateStore:
         row: Row | None = await self._read(lambda tx: tx.one("get_secret", name=SECRET_NAME))
         return str(row["value"]) if row is not None else str(await self._write(keep_first))
 
-    async def add_key(self, row: Row) -> None:
-        """Store a new key."""
-        await self._write(lambda tx: tx.run("insert_key", **row))
+    async def stored_secret(self) -> str | None:
+        """Return the stored secret, if there is one."""
+        row: Row | None = await self._read(lambda tx: tx.one("get_secret", name=SECRET_NAME))
+        return None if row is None else str(row["value"])
+
+    async def add_key(self, row: Row, *, secret_digest: str) -> bool:
+        """Store a new key, and note that requests need one from now on.
+
+        Return False, and store nothing, if valid keys were made with another secret than the one with this digest.
+        """
+
+        def add(tx: Transaction) -> bool:
+            now = row["created_at"]
+            noted = tx.one("get_secret", name=SECRET_DIGEST_NAME)
+            if noted is not None and noted["value"] != secret_digest and _count_valid(tx, now):
+                return False
+            tx.run("insert_key", **row)
+            for name, value in ((KEYS_REQUIRED_NAME, "true"), (SECRET_DIGEST_NAME, secret_digest)):
+                tx.run("put_setting", person="", name=name, value=value, now=now)
+            return True
+
+        return bool(await self._write(add))
+
+    async def secret_digest(self) -> str | None:
+        """Return the digest of the secret that the keys were made with, if it was noted."""
+        row: Row | None = await self._read(lambda tx: tx.one("get_secret", name=SECRET_DIGEST_NAME))
+        return None if row is None else str(row["value"])
+
+    async def count_valid_keys(self, *, now: datetime) -> int:
+        """Return how many keys are neither revoked nor expired."""
+        return await self._read(lambda tx: _count_valid(tx, times.to_micros(now)))
 
     async def keys(self) -> list[Row]:
         """Return all keys, oldest first, without their hashes."""
@@ -44,9 +76,29 @@ class ServerStateStore:
         """Return a key with its hash. It is cached until anything is written, so a revoked key is noticed at once."""
         return await self._read(lambda tx: tx.one("get_key", id=id), ("key", id))
 
-    async def has_keys(self) -> bool:
-        """Say whether a key was ever made. Revoked ones count."""
-        return await self._read(lambda tx: tx.one("any_key")) is not None
+    async def requires_keys(self) -> bool:
+        """Say whether requests need a key: since the first one was made, until the operator says otherwise."""
+
+        def read(tx: Transaction) -> bool:
+            return bool((tx.one("keys_required") or {})["value"] != "false")
+
+        return await self._read(read, ("keys required",))
+
+    async def allow_keyless(self, principal: Principal, *, actor: str, now: datetime) -> bool:
+        """Note that requests need no key, until the next one is made. Return False if there are valid keys.
+
+        The audit log of `principal` says that it was done.
+        """
+
+        def note(tx: Transaction) -> bool:
+            moment = times.to_micros(now)
+            if _count_valid(tx, moment):
+                return False
+            tx.run("put_setting", person="", name=KEYS_REQUIRED_NAME, value="false", now=moment)
+            write_audit(tx, Act(principal, actor, "keyless_allowed", {}, now))
+            return True
+
+        return bool(await self._write(note))
 
     async def revoke_key(self, id: str, *, now: datetime) -> bool:
         """Revoke a key and end its sessions. Return False if there is no such key, or it was revoked before."""
@@ -115,3 +167,7 @@ class ServerStateStore:
         """Return person, digest of the conversation and moment of every stop mark since a moment."""
         rows = await self._read(lambda tx: tx.all("stops_since", since=times.to_micros(since)))
         return [(row["person"], row["conversation"], times.from_micros(row["at"])) for row in rows]
+
+
+def _count_valid(tx: Transaction, now: int) -> int:
+    return int((tx.one("count_valid_keys", now=now) or {"n": 0})["n"])

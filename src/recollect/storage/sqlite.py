@@ -11,7 +11,6 @@ import logging
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,16 +21,20 @@ import apsw
 
 from recollect.core.errors import InvalidInput, StoreUnavailable
 from recollect.core.models import Finding
+from recollect.runtime.forks import HomeProcess
 from recollect.storage import migrations as schema
 from recollect.storage.driver import Handler, I, PurgeResult, T, TxFunction
 from recollect.storage.file_drafts import clear_drafts, copies_beside
 from recollect.storage.queries import load_for_sqlite
 from recollect.storage.sqlite_errors import backup_damaged, closed_error, reading_backup, translated
 from recollect.storage.sqlite_file import (
+    BUSY_SECONDS,
     CheckpointGuard,
     begin_epoch,
     checkpoint,
     copy_database,
+    create_private,
+    enter_wal,
     examine,
     find_in_files,
     overwrite,
@@ -40,13 +43,13 @@ from recollect.storage.sqlite_file import (
     rewrite,
     snapshot,
 )
+from recollect.storage.sqlite_forks import carry_never, forget_connection, refuse_carried
 from recollect.storage.sqlite_schema import check_schema, is_own_database, migrate, refuse_foreign
 from recollect.storage.sqlite_writer import SqliteTransaction, SqliteWriter
 
 log = logging.getLogger(__name__)
 
 CACHED_ANSWERS: Final = 1024  # results of named reads, kept until something is written
-BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
 PURGE_WAIT_SECONDS: Final = 2.0  # how long a purge waits for readers of the write-ahead log
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
@@ -97,19 +100,29 @@ class SqliteDriver:
         self._inline_lock = threading.Lock()  # held during an inline read; `close` and `forget` wait for it
         self._answers: tuple[apsw.Connection, Any, dict[Hashable, Any]] | None = None  # with their data_version
         self._closed = False
+        self._home: HomeProcess | None = None  # set when it is opened
         self.guard = CheckpointGuard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
 
+    def has_schema(self) -> bool:
+        if self.path == ":memory:" or not Path(self.path).exists():
+            return False
+        refuse_carried(self.path)
+        with translated():
+            return is_own_database(Path(self.path))
+
     def open(self, now: int) -> None:
+        refuse_carried(self.path)
+        self._home = HomeProcess()
         try:
             with translated():
                 if self.path != ":memory:":
-                    _create_private(Path(self.path))
+                    create_private(Path(self.path))
                     clear_drafts(self.path)
                 self._write_connection = self._connect()
                 refuse_foreign(self._write_connection)
-                _enter_wal(self._write_connection)
+                enter_wal(self._write_connection)
                 back_up = self._back_up_before if self._backs_up else None
                 migrate(self._write_connection, self._migrations, now, back_up=back_up)
         except BaseException:
@@ -122,7 +135,9 @@ class SqliteDriver:
             self._pool = ThreadPoolExecutor(self._readers, thread_name_prefix="recollect-reader")
 
     def close(self) -> None:
-        """Finish what is queued, then release the file."""
+        """Finish what is queued, then release the file. In a forked child, do nothing."""
+        if self._home is not None and self._home.is_elsewhere:
+            return
         with self._closing_lock:
             self._closed = True
         for thread in self._side_threads:
@@ -136,12 +151,15 @@ class SqliteDriver:
 
     def _disconnect(self) -> None:
         while self._open_connections:
+            connection = self._open_connections.pop()
             with suppress(apsw.Error):
-                self._open_connections.pop().close()
+                connection.close()
+            forget_connection(connection)
 
     def _connect(self) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs)
+        carry_never(connection, self.path)
         self._open_connections.append(connection)
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
         if self.path != ":memory:" and self._vfs is None:
@@ -169,6 +187,7 @@ class SqliteDriver:
         finally:
             self._open_connections.remove(connection)
             connection.close()
+            forget_connection(connection)
 
     # Reading
 
@@ -178,6 +197,7 @@ class SqliteDriver:
     def read(self, function: TxFunction[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
         if self._pool is None:
             return self.write(function)
+        self._check_process()
         if short and self.inline:
             with self._inline_lock:
                 if self._closed:
@@ -229,6 +249,7 @@ class SqliteDriver:
         return self._answers[2]
 
     def forget(self) -> None:
+        self._check_process()  # the lock may be held for ever in a forked child
         with self._inline_lock:
             self._answers = None
 
@@ -241,9 +262,14 @@ class SqliteDriver:
         return self._open_writer().handle(handler, item)
 
     def _open_writer(self) -> SqliteWriter:
+        self._check_process()
         if self._writer is None:
             raise closed_error()
         return self._writer
+
+    def _check_process(self) -> None:
+        if self._home is not None:
+            self._home.check()
 
     def _check_schema(self, connection: apsw.Connection) -> None:
         check_schema(connection, self._migrations)
@@ -313,6 +339,7 @@ class SqliteDriver:
 
     def _run_aside(self, function: Callable[[apsw.Connection], T]) -> Future[T]:
         """Run a function outside any transaction, on a connection and a thread of its own."""
+        self._check_process()
         if not self._readers:
             return self._open_writer().run_alone(function)
         future: Future[T] = Future()
@@ -370,27 +397,3 @@ def upgraded_copy(source: str, now: int) -> Iterator[str]:
         finally:
             driver.close()
         yield str(copy)
-
-
-def _create_private(path: Path) -> None:
-    """Create the file of a new database, readable by its owner alone."""
-    if not path.parent.is_dir():
-        raise StoreUnavailable("store_cannot_open", f"The folder {path.parent} does not exist.", retryable=False)
-    with suppress(OSError):
-        path.touch(mode=0o600, exist_ok=True)
-
-
-def _enter_wal(connection: apsw.Connection) -> None:
-    """Switch to a write-ahead log. Two processes that create one file at the same moment wait for each other."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            if not connection.pragma("page_count"):
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = WAL")
-        except apsw.BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import apsw
 
+from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Finding
 from recollect.storage.driver import generation_step
 from recollect.storage.file_drafts import new_file
@@ -28,6 +29,7 @@ DISK_WARNING_BYTES: Final = 200 * 1024 * 1024  # free on the disk
 MAX_FREE_PAGES: Final = 64  # a file may keep so many; it always has some
 PAGES_PER_RELEASE: Final = 2000  # writers wait while pages are released
 CHECKPOINT_POLL_SECONDS: Final = 0.05
+BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
 
 
 class CheckpointGuard:
@@ -63,6 +65,30 @@ class CheckpointGuard:
             return [Finding("sqlite", "ok", f"{name}, bundled with apsw {apsw.apsw_version()}")]
         detail = f"{name} has the WAL-reset race; checkpoints run one at a time under a lock"
         return [Finding("sqlite", "warning", detail, "install apsw 3.51.3 or newer from its wheel")]
+
+
+def create_private(path: Path) -> None:
+    """Create the file of a new database, readable by its owner alone."""
+    if not path.parent.is_dir():
+        raise StoreUnavailable("store_cannot_open", f"The folder {path.parent} does not exist.", retryable=False)
+    with suppress(OSError):
+        path.touch(mode=0o600, exist_ok=True)
+
+
+def enter_wal(connection: apsw.Connection) -> None:
+    """Switch to a write-ahead log. Two processes that create one file at the same moment wait for each other."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if not connection.pragma("page_count"):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) -> bool:

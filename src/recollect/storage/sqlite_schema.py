@@ -11,7 +11,7 @@ import apsw
 
 from recollect.core.errors import StoreUnavailable
 from recollect.storage.migrations import Migration, find_outstanding
-from recollect.storage.sqlite_file import rewrite
+from recollect.storage.sqlite_file import BUSY_SECONDS, rewrite
 
 TEXTS_MIGRATION: Final = 5  # moves texts out of the rows of messages, and leaves pages half empty
 
@@ -63,9 +63,10 @@ def refuse_foreign(connection: apsw.Connection) -> None:
 
 
 def is_own_database(path: Path) -> bool:
-    """Say whether a file is a database of Recollect."""
-    connection = apsw.Connection(str(path))
+    """Say whether a file is a database of Recollect. Changes nothing, and creates nothing in an empty file."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
+        connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
         return bool(_read_applied(connection))
     finally:
         connection.close()

@@ -6,7 +6,6 @@ commit. Their futures resolve after the commit, never before.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Final, cast
 
 import apsw
 
+from recollect.runtime.forks import HomeProcess
 from recollect.storage.driver import Handler, I, Params, Row, T, TxFunction
 from recollect.storage.queries import Query, insert_statement
 from recollect.storage.sqlite_errors import closed_error, translate, translated
@@ -102,7 +102,7 @@ class SqliteWriter:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._closing_lock = threading.Lock()
         self._closed = False
-        self._process = os.getpid()  # a fork copies this object, but not its thread
+        self._home = HomeProcess()  # a fork copies this object, but not its thread
         self._thread = threading.Thread(target=self._loop, name="recollect-writer", daemon=True)
         self._thread.start()
 
@@ -119,8 +119,9 @@ class SqliteWriter:
         return self._queue(_LoneTask(Future(), function))
 
     def _queue(self, task: _Task) -> Future[Any]:
+        self._home.check()
         with self._closing_lock:  # nothing may be queued after the None that ends the thread
-            if self._closed or os.getpid() != self._process:
+            if self._closed:
                 raise closed_error()
             self._tasks.put(task)
         return task.future

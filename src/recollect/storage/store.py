@@ -76,8 +76,14 @@ class SqlStore:
 
     async def open(self, now: datetime) -> None:
         """Connect, and bring the schema up to date. Words of an older analyser become due for the worker."""
-        await asyncio.to_thread(self._driver.open, times.to_micros(now))
-        await self._write(lambda tx: tx.run("outdate_words", version=word_index.VERSION))
+        moment = times.to_micros(now)
+        await asyncio.to_thread(self._driver.open, moment)
+
+        def prepare(tx: Transaction) -> None:
+            tx.run("outdate_words", version=word_index.VERSION)
+            tx.run("note_keys", now=moment)
+
+        await self._write(prepare)
 
     async def close(self) -> None:
         """Finish what is queued, then release the database."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from recollect.core.errors import ProviderUnavailable
 from recollect.providers.minilm.wordpiece import WordPiece
+from recollect.runtime.forks import call_in_children, keep_in_children
 from recollect.runtime.machine import count_usable_cores
 
 if TYPE_CHECKING:
@@ -173,9 +174,18 @@ class _LoadedModel:
 
 # Loading, once per process: all embedders share one session.
 
-_background_lock: Final = threading.Lock()  # two background calls would push each other out of the CPU caches
+_background_lock = threading.Lock()  # two background calls would push each other out of the CPU caches
 _loaded: _LoadedModel | None = None
 _loading = threading.Lock()
+
+
+def _begin_in_child() -> None:
+    """Begin without a model in a forked child: other threads of the parent may have held its locks."""
+    global _background_lock, _loaded, _loading
+    _background_lock, _loaded, _loading = threading.Lock(), None, threading.Lock()
+
+
+call_in_children(_begin_in_child)
 
 
 def forget() -> None:
@@ -190,6 +200,7 @@ def _load() -> _LoadedModel:
         if _loaded is None:
             vocabulary = _verify_file("vocab.txt", VOCABULARY_SHA256).read_text("utf-8").split("\n")[:-1]
             _loaded = _LoadedModel(_open_session(_verify_file("model.onnx", MODEL_SHA256)), WordPiece(vocabulary))
+            keep_in_children(_loaded)
         return _loaded
 
 
@@ -197,7 +208,7 @@ def _open_session(model: Path) -> _Session:
     """Open a session that uses one core for each call.
 
     Batches run side by side instead. Measured, that is faster than sharing one batch among cores. It also does not
-    collapse when other work needs the cores (onnxruntime's threads wait by spinning), and survives a fork.
+    collapse when other work needs the cores (onnxruntime's threads wait by spinning).
     """
     import onnxruntime  # type: ignore[import-untyped]
 

@@ -24,9 +24,20 @@ FROM api_keys ORDER BY created_at, id;
 SELECT id, hash, label, person, department, ministry, clearances, scopes, created_at, expires_at, revoked_at
 FROM api_keys WHERE id = :id;
 
--- name: any_key
--- system: whether requests need a key; a revoked one counts, so that revoking the last key opens nothing
-SELECT 1 AS one FROM api_keys LIMIT 1;
+-- name: keys_required
+-- system: whether requests need a key. A note says so from the first key on; without one, any key does, revoked or not
+SELECT COALESCE((SELECT value FROM settings WHERE person = '' AND name = 'keys_required'),
+                (SELECT 'true' FROM api_keys LIMIT 1), 'false') AS value;
+
+-- name: note_keys
+-- system: older versions wrote no note that requests need a key
+INSERT INTO settings (person, name, value, changed_at)
+SELECT '', 'keys_required', 'true', :now WHERE EXISTS (SELECT 1 FROM api_keys)
+ON CONFLICT (person, name) DO NOTHING;
+
+-- name: count_valid_keys
+-- system: whether the operator may do without keys, or take another secret
+SELECT COUNT(*) AS n FROM api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now);
 
 -- name: revoke_key
 -- system: an act of the operator

@@ -1,0 +1,167 @@
+"""`recollect serve` that is refused: one clear sentence, the right exit code, and nothing is created."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from recollect import Memory
+from recollect.admin.access import Access
+from recollect.cli import app
+from recollect.core.errors import InvalidInput, RecollectError
+from recollect.memory import AsyncMemory
+from recollect.server.app import ServerOptions, guard_rules
+from recollect.server.launch import bind_socket, check_options
+from recollect.settings import Settings
+from recollect.testing import FakeEmbedder
+from support.serving import RunningServer, wait_for
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test is about that
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def serve(folder: Path, *args: str) -> Any:
+    return CliRunner().invoke(app, ["serve", "--db", str(folder / "memory.db"), *args])
+
+
+def test_a_port_in_use_is_one_clear_sentence_with_exit_code_1_and_leaves_no_database(
+    tmp_path: Path, taken_port: int
+) -> None:
+    refused = serve(tmp_path, "--port", str(taken_port))
+    assert refused.exit_code == 1
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"error: Another program listens on port {taken_port} of 127.0.0.1 already.")
+    assert line.endswith("[port_in_use]")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_that_is_not_of_this_machine_is_said_so(db: str) -> None:
+    for host in ("192.0.2.1", "no-such-host.invalid"):
+        with pytest.raises(RecollectError) as refused:
+            bind_socket(ServerOptions(db=db, host=host, port=0))
+        assert refused.value.code == "cannot_listen"
+        assert host in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "environment", "code"),
+    [
+        (("--host", EVERYWHERE), {}, "keys_needed"),
+        ((), {"RECOLLECT_SERVER_STREAMS": "none"}, "invalid_setting"),
+        ((), {"RECOLLECT_MODEL_URL": "http://127.0.0.1:9/v1"}, "invalid_setting"),
+        ((), {"RECOLLECT_SETTINGS": "mistyped.toml"}, "invalid_settings_file"),
+        (("--preset", "no such preset"), {}, "unknown_preset"),
+        (("--log-level", "loud"), {}, "invalid_log_level"),
+        (("--person", " "), {}, "invalid_person"),
+    ],
+)
+def test_a_refused_server_leaves_no_database_behind(
+    args: tuple[str, ...], environment: dict[str, str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    refused = serve(tmp_path, "--port", "0", *args)
+    assert refused.exit_code == 2
+    assert f"[{code}]" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_server_makes_no_tables_in_postgresql(empty_pg: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        asyncio.run(check_options(ServerOptions(db=empty_pg, host=EVERYWHERE)))
+    assert refused.value.code == "keys_needed"
+    with closing(psycopg.connect(empty_pg)) as connection:
+        tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema"
+        assert connection.execute(tables).fetchone() == (0,)
+
+
+def test_a_server_that_other_machines_reach_asks_for_a_key_also_after_the_operator_allowed_none(db: str) -> None:
+    """The operator's word holds for loopback. A server that runs already is not opened to the network by it."""
+    options = ServerOptions(db=db, host=EVERYWHERE)
+    assert not guard_rules(options, Settings()).may_be_keyless
+    memory = AsyncMemory(db, worker=False, embedder=FakeEmbedder())
+    with RunningServer(memory, options=options) as server:
+        key = server.run(server.access.create_key("sara"))
+        server.run(server.access.revoke_key(key.id))
+        server.run(server.access.allow_keyless())
+        assert server.client.get("/api/v1/conversations").status_code == 401
+    with pytest.raises(InvalidInput):
+        asyncio.run(check_options(options))
+
+
+def test_a_running_server_asks_for_a_key_from_the_first_one_on_and_for_none_when_the_operator_says_so(
+    location: str,
+) -> None:
+    async def elsewhere(act: Any) -> Any:
+        async with AsyncMemory(location, worker=False, embedder=FakeEmbedder()) as other:
+            return await act(Access(other))
+
+    with RunningServer(AsyncMemory(location, worker=False, embedder=FakeEmbedder())) as server:
+        asked = [server.client.get("/api/v1/conversations").status_code]
+        key = asyncio.run(elsewhere(lambda access: access.create_key("sara")))
+        asked.append(server.client.get("/api/v1/conversations").status_code)
+        asyncio.run(elsewhere(lambda access: access.revoke_key(key.id)))
+        asked.append(server.client.get("/api/v1/conversations").status_code)
+        asyncio.run(elsewhere(lambda access: access.allow_keyless()))
+        asked.append(server.client.get("/api/v1/conversations").status_code)
+    assert asked == [200, 401, 401, 200]
+
+
+def test_readyz_asks_the_database_also_when_there_are_keys(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunningServer(AsyncMemory(db, worker=False, embedder=FakeEmbedder())) as server:
+        server.new_key("sara")
+        reads: list[str] = []
+        rows = server.memory.store.server_state
+        ask = rows.requires_keys
+
+        async def count() -> bool:
+            reads.append("asked")
+            return await ask()
+
+        monkeypatch.setattr(rows, "requires_keys", count)
+        assert server.client.get("/readyz").status_code == 200
+        assert reads
+
+
+PLANTED = "import pathlib; pathlib.Path('planted.txt').write_text('ran')\nraise SystemExit(7)\n"
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_processes_of_the_server_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """A folder that somebody sent may hold a module by the name of one that Python or Recollect imports."""
+    for name in ("pickle", "apsw", "typer", "selectors", "recollect"):
+        (tmp_path / f"{name}.py").write_text(PLANTED)
+    with Memory(tmp_path / "recollect.db", worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "Peanuts make me ill.")
+    script = Path(sys.executable).parent / "recollect"
+    with subprocess.Popen(
+        [str(script), "serve", "--port", "0", "--workers", "2"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            # Until the worker has done its work: by then all kinds of processes have imported all that they import.
+            with Memory(tmp_path / "recollect.db", worker=False, embedder=FakeEmbedder()) as memory:
+                wait_for(lambda: server.poll() is not None or memory.stats()["counted"] or _is_planted(tmp_path))
+        finally:
+            server.terminate()
+    assert not _is_planted(tmp_path)
+
+
+def _is_planted(folder: Path) -> bool:
+    return (folder / "planted.txt").exists()
