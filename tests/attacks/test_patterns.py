@@ -32,10 +32,10 @@ COMMON: Final = (
     " ", "\n", "\t", "<", "[", "(", "a", "A", "1", "١", "ا", "و", "é", "字", ":", "- ", "a ", "a.", "`", "http://", "&",
 )  # fmt: skip
 MORE_COMMON: Final = (
-    ".", ",", "'", '"', "/", "\\", "_", "-", "a-", "1-", "1.", "a, ", "a/", "a: b\n", "- a\n", "# a\n", "```\n", "|", "=",
-    "。", "🤷", "\u0301", "?", "!", " و", "A ", "Aa ", "<a ", "</", "< ", "&amp;", "@", "a@", "a.b", "%", "{", "*", "~",
-    "+", "\r", "\x0b", " ,", "\u2028", "\u200b", "I ", "I'm ", "the ", "in ", "at ", "to ", "and ", "not ", "my ", "of ",
-    "is ", "x\n", "> ", "]", ")", ">", "$", "#", ";", "\x1c", "\u202e", "ａ", "ㅏ", "ไ", "א", "\U00010348",
+    ".", ",", "'", '"', "/", "\\", "_", "-", "a-", "1-", "1.", "a, ", "a/", "a: b\n", "- a\n", "# a\n", "```\n", "|",
+    "=", "。", "🤷", "\u0301", "?", "!", " و", "A ", "Aa ", "<a ", "</", "< ", "&amp;", "@", "a@", "a.b", "%", "{", "*", "~",
+    "+", "\r", "\x0b", " ,", "\u2028", "\u200b", "I ", "I'm ", "the ", "in ", "at ", "to ", "and ", "not ", "my ",
+    "of ", "is ", "x\n", "> ", "]", ")", ">", "$", "#", ";", "\x1c", "\u202e", "ａ", "ㅏ", "ไ", "א", "\U00010348",
 )  # fmt: skip
 
 # Patterns of tables whose rows are matched at the beginning of a text: `for rule in …: rule.pattern.match(…)`.
@@ -101,7 +101,9 @@ def find_growth(run: Callable[[str], None], pump: Pump, sizes: Iterable[int] = S
     for size in sizes:
         text = pump.text(size)
         seconds = _seconds(run, text)
-        is_suspicious = seconds > max(SUSPICIOUS_SECONDS, SUSPICIOUS_FACTOR * size / max(size_before, 1) * seconds_before)
+        is_suspicious = seconds > max(
+            SUSPICIOUS_SECONDS, SUSPICIOUS_FACTOR * size / max(size_before, 1) * seconds_before
+        )
         if is_suspicious and (why := _confirm(run, pump, size)):
             return why
         size_before, seconds_before = size, seconds
@@ -116,7 +118,9 @@ def _confirm(run: Callable[[str], None], pump: Pump, size: int) -> str | None:
     if size <= SIZES[0]:
         small, large = _seconds(run, pump.text(size // 2), REPEATS), _seconds(run, pump.text(size))
         return f"{pump!r} grows exponentially" if large > MAX_START_GROWTH * small else None
-    small, large = _seconds(run, pump.text(size // STEP), REPEATS), _seconds(run, pump.text(size), REPEATS)
+    small, large = _seconds(run, pump.text(size // STEP), REPEATS), _seconds(run, pump.text(size))
+    if large < SLOW_SECONDS:
+        large = min(large, _seconds(run, pump.text(size), REPEATS))
     if large <= MAX_GROWTH * small:
         return None
     if large < SLOW_SECONDS and _seconds(run, pump.text(STEP * size), 2) <= MAX_GROWTH * large:
@@ -124,11 +128,12 @@ def _confirm(run: Callable[[str], None], pump: Pump, size: int) -> str | None:
     return f"{pump!r}: {1e3 * small:.2f} ms at {size // STEP} characters, {1e3 * large:.2f} ms at {size}"
 
 
-def _check(found: FoundPattern, ways: Iterable[Callable[[str], None]], pumps: Iterable[Pump]) -> list[str]:
+def _check(found: FoundPattern, ways: Iterable[Callable[[str], None]], pumps: Iterable[Pump]) -> str | None:
+    """Return the first text on which a pattern is slow, and how slow it is."""
     limit = LIMITS.get(found.place)
     sizes = SIZES if limit is None else tuple(size for size in SIZES if size <= limit)
     whys = (find_growth(run, pump, sizes) for run in ways for pump in pumps)
-    return [f"{found.place} {found.pattern.pattern[:60]!r}: {why}" for why in whys if why]
+    return next((f"{found.place} {found.pattern.pattern[:60]!r}: {why}" for why in whys if why), None)
 
 
 def test_every_function_that_makes_a_pattern_is_declared() -> None:
@@ -146,12 +151,12 @@ def test_every_declaration_still_names_a_pattern() -> None:
 def test_no_pattern_takes_more_than_linear_time(full_count: bool) -> None:
     uses = find_uses(_modules())
     common = [Pump("", text, END) for text in (*COMMON, *MORE_COMMON[: len(MORE_COMMON) if full_count else 0])]
-    quadratic: list[str] = []
+    slow: list[str | None] = []
     for found in _patterns():
         ways = _ways(found, uses)
         derived = make_pumps(found.pattern)
-        quadratic += _check(found, ways, dict.fromkeys([*derived, *common]))
-    assert not quadratic, "\n".join(quadratic)
+        slow.append(_check(found, ways, dict.fromkeys([*derived, *common])))
+    assert not any(slow), "\n".join(filter(None, slow))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,7 @@ def test_a_careless_pattern_is_caught(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", [r"\s*(?:/\s*)?memory", r"(?<! ) ++$", r"\w+", r"(?:a++)+b", r"<[^<>]{0,200}>", r"\n(?=\S)"]
+    "source", [r"\s*(?:/\s*)?memory", r"(?<! ) ++$", r"\w+", r"(?<!a)a++b", r"<[^<>]{0,200}>", r"\n(?=\S)"]
 )
 def test_a_careful_pattern_passes(source: str) -> None:
     found = FoundPattern(re.compile(source), "planted")

@@ -1,7 +1,7 @@
 """Characters of other scripts and styles that look like small or capital Latin letters.
 
-From the confusables of the Unicode Consortium and from letters that differ by accents alone. Mathematical, fullwidth and
-circled letters are missing: they come in alphabets, which `lookalikes` knows.
+From the confusables of the Unicode Consortium and from letters that differ by accents alone. Mathematical, fullwidth
+and circled letters are missing: they come in alphabets, which `lookalikes` knows.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ LETTERS: Final = {
     "r": "ŔŕŖŗŘřƦȐȑȒȓʀʳГгᎡᎱᏒᖇᴦᴿᵣṘṙṚṛṜṝṞṟℛℜℝⲄⲅꓣꭇꭈꭱꮁꮢ𐒴𐓜𖼵𝈖🄬",
     "s": "$5ŚśŜŝŞşŠšſƼƽȘșˢЅѕՏտᏕᏚṠṡṢṣṤṥṦṧṨṩẛₛꓢꜱꮥꮪ𐊖𐐠𐑈𑢡𑣁𖼺",
     "t": "ŢţŤťȚțΤτТтᎢᴛᵀᵗṪṫṬṭṮṯṰṱẗₜ⊤⟙Ⲧⲧꓔꭲ𐊗𐊱𐌕𑢼𑣜𖼊𝚻𝛵𝜯𝝩𝞣🝨",
-    "u": (
-        "ÙÚÛÜùúûüŨũŪūŬŭŮůŰűŲųƯưƲǓǔǕǖǗǘǙǚǛǜȔȕȖȗʋΥυՍսሀᑌᴜᵁᵘᵤṲṳṴṵṶṷṸṹṺṻỤụỦủỨứỪừỬửỮữỰự∪⋃ꓴꞞꞟꭎꭒ𐓎𐓶𑢸𑣘𖽂𝛖𝜐𝝊𝞄"
-        "𝞾"
-    ),
+    "u": ("ÙÚÛÜùúûüŨũŪūŬŭŮůŰűŲųƯưƲǓǔǕǖǗǘǙǚǛǜȔȕȖȗʋΥυՍսሀᑌᴜᵁᵘᵤṲṳṴṵṶṷṸṹṺṻỤụỦủỨứỪừỬửỮữỰự∪⋃ꓴꞞꞟꭎꭒ𐓎𐓶𑢸𑣘𖽂𝛖𝜐𝝊𝞄𝞾"),
     "v": "ΝνѴѵ۷ᏙᐯᴠᵛᵥṼṽṾṿⅤⅴ∨⋁ⱽⴸꓦꛟꮩ𐔝𑜆𑢠𑣀𖼈𝈍𝛎𝜈𝝂𝝼𝞶",
     "w": "ŴŵƜɯʷѠѡԜԝԱաᎳᏔᴡᵂẀẁẂẃẄẅẆẇẈẉẘꓪꮃꮤ𑜊𑜎𑜏𑣦𑣯",
     "x": "×ˣΧχХхᕁᕽ᙭᙮ᚷẊẋẌẍₓⅩⅹ╳⤫⤬⨯ⲬⲭⵝꓫꞳꭓ𐊐𐊴𐌗𐌢𐔧𑣬𝚾𝛸𝜲𝝬𝞦",

@@ -21,7 +21,9 @@ INVISIBLE: Final = (
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
 )
-_MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"  # above and below letters
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"  # above and below letters
+)
 BLANKS: Final = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 # Signs that look like others, as the inside of a class. Those that other scripts use as their own are left out.
 LESS_THAN: Final = "<˂ᐸᚲ‹≮❮〈⟨〈﹤＜\U0001d236"

@@ -40,8 +40,10 @@ _SPEECH_LINE: Final = re.compile(
 _BORROWED_START: Final = re.compile(r"[:\n\"“«]")
 
 
-# Words of a name that claim the authority of a system message, wherever they stand; and those that do as its first word.
-_SYSTEM_WORD: Final = re.compile(rf"(?:{to_pattern('system')}|sistema|систем|النظام|系统|系統|システム|시스템)", re.IGNORECASE)
+# Words of a name that claim the authority of a system message, wherever they stand or as its first word.
+_SYSTEM_WORD: Final = re.compile(
+    rf"(?:{to_pattern('system')}|sistema|систем|النظام|系统|系統|システム|시스템)", re.IGNORECASE
+)
 _AUTHORITIES: Final = ("developer", "admin", "administrator", "root", "sudo", "operator")
 _FIRST_WORD: Final = re.compile(
     rf"(?P<authority>{'|'.join(map(to_pattern, _AUTHORITIES))}|المطور|المسؤول|المشرف)"

@@ -179,6 +179,22 @@ def render_fence(lines: Iterable[str]) -> str:
     return "\n".join(frame_lines(lines))
 
 
+def render_speech(message: Message, text: str) -> str:
+    """Return a message's text after its speaker, for a message that several people share. Tags stay as they are."""
+    return f"{speaker_label(message)}: {_IMITATION.sub(chr(92) + '1 ', text)}"
+
+
+def split_fence(content: str) -> tuple[str, str]:
+    """Split a message that begins with a fenced block into the block and the text after it, as it was written.
+
+    The block is empty if the message begins with none.
+    """
+    if not content.startswith(f"{OPEN_TAG}\n{INTRODUCTION}\n"):
+        return "", content
+    before, _, after = content.partition(CLOSE_TAG)  # the first one: nothing inside the fence can look like it
+    return before + CLOSE_TAG, unescape_tags(after.removeprefix("\n\n"))
+
+
 @dataclass(frozen=True, slots=True)
 class FencedItem:
     """An item parsed from a fenced block. `part` is profile, data, summary or recall; `text` is as it was stored."""
