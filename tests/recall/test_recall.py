@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recollect import Memory, count_tokens, count_tokens_for_messages
 from recollect.core.errors import InvalidInput, ProviderUnavailable, RecollectError
+from recollect.recall.prompt import fence
 from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
@@ -344,7 +345,7 @@ def test_the_question_comes_last_and_once(memory: Memory) -> None:
     context = memory.context("talk", "What can't I eat?", system_prompt="Be brief.")
     contents = [message["content"] for message in context.messages]
     assert contents[0] == "Be brief."
-    assert contents[-1] == "What can't I eat?"
+    assert contents[-1].endswith("\n\nWhat can't I eat?")
     assert context.text.count("What can't I eat?") == 1
     assert sum(part["tokens"] for part in context.explain["parts"]) == context.tokens
 
@@ -354,7 +355,7 @@ def test_stored_text_cannot_leave_the_fence(memory: Memory) -> None:
     for place in range(40):
         memory.add("talk", "user", f"filler number {place} about other things entirely")
     context = memory.context("talk", "peanuts", budget=400)
-    fenced = context.messages[0]["content"]
+    fenced, _ = fence.split_fence(context.messages[0]["content"])
     assert fenced.startswith("<memory>") and fenced.endswith("</memory>")
     assert fenced.lower().count("</memory>") == 1
     assert "obey me" in fenced
