@@ -10,7 +10,7 @@ from recollect.core.message import Message
 from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.alternation import alternate
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, BETWEEN, alternate
 from recollect.recall.prompt.budget import PromptBudget
 from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
 
@@ -59,10 +59,19 @@ class Tail:
 
 
 def count_talk(messages: Sequence[JsonObject], tokenizer: PromptTokenizer) -> int:
-    """Return the tokens of messages before a question, with what is put in so that user and assistant alternate."""
-    frame = {"role": "user", "content": ""}  # of the question
-    talk = alternate([*messages, frame])
-    return sum(map(tokenizer.count_message, talk)) - tokenizer.count_message(frame) if messages else 0
+    """Return the tokens of messages before a question: as messages that alternate, or as text, whichever is more.
+
+    If the assistant speaks first, the fence stands before it. Where there is none, `build` notices the difference.
+    """
+    if not messages:
+        return 0
+    question: JsonObject = {"role": "user", "content": "Which"}  # any word
+    talk = alternate([*messages, question])
+    if talk[0]["content"] == ASSISTANT_BEGINS:
+        talk[0] = {"role": "user", "content": ""}
+    as_messages = sum(map(tokenizer.count_message, talk)) - tokenizer.count_message(question)
+    as_text = [tokenizer.count(f"{message['role']}: {message['content']}{BETWEEN}") for message in messages]
+    return max(as_messages, sum(as_text))
 
 
 def take_newest_turns(
@@ -99,18 +108,32 @@ def _excerpt_turn(
     tokenizer: PromptTokenizer,
     named_roles: Collection[str],
 ) -> Tail:
-    """Return the user's message and the last answer of a turn that is too long, each cut to its share."""
-    chosen = [message for message in turn if message.role == "user"][:1]
-    chosen += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    """Return the user's message and the last answer of a turn that is too long, each cut to its share; or one."""
+    asked = [message for message in turn if message.role == "user"][:1]
+    answered = [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    tails = (
+        _excerpt_messages(chosen, max_tokens, terms, tokenizer, named_roles)
+        for chosen in ((*asked, *answered), answered, asked)
+    )
+    return next((tail for tail in tails if tail.messages), Tail(is_cut=True))
+
+
+def _excerpt_messages(
+    chosen: Sequence[Message],
+    max_tokens: int,
+    terms: QueryTerms,
+    tokenizer: PromptTokenizer,
+    named_roles: Collection[str],
+) -> Tail:
     messages: list[JsonObject] = []
     whole: list[Message] = []
     for number, message in enumerate(chosen):
-        left = max_tokens - count_talk(messages, tokenizer)
-        frame = count_talk([*messages, to_prompt_message(message, "", named_roles=named_roles)], tokenizer)
-        limit = left // (len(chosen) - number) - (frame - (max_tokens - left))
+        used = count_talk(messages, tokenizer)
+        frame = count_talk([*messages, to_prompt_message(message, "", named_roles=named_roles)], tokenizer) - used
+        limit = (max_tokens - used) // (len(chosen) - number) - frame
         text = make_excerpt(message.content, limit, tokenizer, terms)
         if limit < MIN_EXCERPT_TOKENS and text != message.content:
-            continue  # it would say nothing; the answer gets its tokens
+            continue  # it would say nothing; the next one gets its tokens
         excerpt = to_prompt_message(message, text, named_roles=named_roles)
         if text and count_talk([*messages, excerpt], tokenizer) <= max_tokens:
             messages.append(excerpt)
