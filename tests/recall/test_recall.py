@@ -345,7 +345,7 @@ def test_the_question_comes_last_and_once(memory: Memory) -> None:
     context = memory.context("talk", "What can't I eat?", system_prompt="Be brief.")
     contents = [message["content"] for message in context.messages]
     assert contents[0] == "Be brief."
-    assert contents[-1].endswith("\n\nWhat can't I eat?")
+    assert contents[-1] == "What can't I eat?"
     assert context.text.count("What can't I eat?") == 1
     assert sum(part["tokens"] for part in context.explain["parts"]) == context.tokens
 
@@ -418,7 +418,7 @@ def test_calls_and_results_of_tools_stay_together_or_out(memory: Memory, talk: A
     memory.add("tools", "assistant", None, tool_calls=[call("z")])
     memory.add("tools", "tool", "sunny", tool_call_id="z")
     roles = [message["role"] for message in memory.context("tools", "and Paris?", budget=500).messages]
-    assert roles[-3:] == ["assistant", "tool", "user"]
+    assert roles[-4:] == ["assistant", "tool", "assistant", "user"], "a note stands for the answer that is missing"
 
 
 def test_an_embedder_is_looked_at_when_it_is_given(location: str) -> None:

@@ -20,7 +20,7 @@ from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.token_counts import count_tokens_for_messages
-from recollect.recall.prompt.alternation import alternate, put_memory
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, put_memory
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Prompt:
     @property
     def messages(self) -> list[JsonObject]:
         """Return the messages for the model. User and assistant alternate, whatever the turns were."""
-        return [*self.head, *put_memory(self.memory, alternate([*self.turns, _as_user(self.question)]))]
+        talk = alternate([*self.turns, _as_user(self.question)], opening="" if self.memory else ASSISTANT_BEGINS)
+        return [*self.head, *put_memory(self.memory, talk)]
 
     def add_history(self, history: Sequence[Mapping[str, Any]]) -> None:
         """Insert the caller's own turns before the question. The oldest are left out if the budget is too small."""

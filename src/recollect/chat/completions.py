@@ -29,7 +29,7 @@ from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.token_counts import count_tokens_for_messages
-from recollect.recall.prompt.alternation import alternate, join, put_memory
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, join, put_memory
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,8 @@ class Completions:
         completion.degraded += context.degraded
         parts = _split_tail(context, stored, question_index)
         completion.memory_tokens = _count_tokens([{"role": "user", "content": context.memory}]) if context.memory else 0
-        talk = join(alternate(parts.unsent), dialogue[parts.first_kept :])
+        unsent = alternate(parts.unsent, opening="" if context.memory else ASSISTANT_BEGINS)
+        talk = join(unsent, dialogue[parts.first_kept :])
         completion.request["messages"] = [*system, *put_memory(context.memory, talk)]
 
     # Answers

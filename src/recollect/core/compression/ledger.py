@@ -172,7 +172,7 @@ def forget() -> None:
 
 
 def to_important_data(entries: Sequence[Entry]) -> JsonObject:
-    """Return the valid, important entries as the JSON object of a brief's `ledger`. It always has the same seven keys."""
+    """Return the valid entries of important data as the JSON object of a brief: `ledger`, always with seven keys."""
     valid = [entry for entry in entries if entry.holds and entry.is_important]
     data: JsonObject = {
         "user_preferences": _group_values(valid, PREFERENCE),

@@ -24,6 +24,7 @@ INVISIBLE: Final = (
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"  # above and below letters
 )
+UNSEEN: Final = INVISIBLE + _MARKS  # what may stand between the letters of a word
 BLANKS: Final = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 # Signs that look like others, as the inside of a class. Those that other scripts use as their own are left out.
 LESS_THAN: Final = "<˂ᐸᚲ‹≮❮〈⟨〈﹤＜\U0001d236"
@@ -36,8 +37,8 @@ WIDE_COLON: Final = "："  # ordinary in Chinese and Japanese
 
 def to_pattern(word: str) -> str:
     """Return the source of a pattern for a word of small Latin letters and blanks, and for all that look like it."""
-    unseen = f"[{INVISIBLE}{_MARKS}]*+"
-    blank = f"[{BLANKS}{INVISIBLE}]++"
+    unseen = f"[{UNSEEN}]*+"
+    blank = f"[{BLANKS}{UNSEEN}]++"
     return "".join(blank if letter == " " else _to_class(letter) + unseen for letter in word)
 
 
@@ -49,9 +50,9 @@ def _to_class(letter: str) -> str:
     return f"(?:{signs}|rn)" if letter == "m" else signs
 
 
-_UNSEEN: Final = re.compile(f"[{INVISIBLE}]+")
+_INVISIBLE_RUN: Final = re.compile(f"[{INVISIBLE}]+")
 
 
 def strip_invisible(text: str) -> str:
     """Return a text without the characters that show nothing, in its compatible form (NFKC)."""
-    return unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return unicodedata.normalize("NFKC", _INVISIBLE_RUN.sub("", text))

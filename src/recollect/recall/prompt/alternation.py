@@ -18,15 +18,16 @@ NO_ANSWER: Final = "[No answer was stored.]"
 BETWEEN: Final = "\n\n"  # messages that become one
 
 
-def alternate(messages: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
+def alternate(messages: Sequence[Mapping[str, Any]], *, opening: str = ASSISTANT_BEGINS) -> list[JsonObject]:
     """Return the messages so that user and assistant alternate and the user begins.
 
-    Messages of one role in a row become one. Results of tools that nobody answered get a note after them.
+    Messages of one role in a row become one. Results of tools that nobody answered get a note after them. If the
+    assistant begins, the user says `opening` before: nothing, if memory shall stand there.
     """
     ordered: list[JsonObject] = []
     for message in messages:
         if not ordered and message["role"] != "user":
-            ordered.append({"role": "user", "content": ASSISTANT_BEGINS})
+            ordered.append({"role": "user", "content": opening})
         ordered = join(ordered, [message])
     return ordered
 
@@ -56,8 +57,6 @@ def put_memory(block: str, messages: Sequence[Mapping[str, Any]]) -> list[JsonOb
         return [{"role": "user", "content": block}, *map(dict, messages)]
     first = dict(messages[0])
     content = first.get("content")
-    if content in ("", ASSISTANT_BEGINS):
-        return [first | {"content": block}, *map(dict, messages[1:])]
     if isinstance(content, list):
         first["content"] = [_escape_part(part) for part in content]
     elif isinstance(content, str):

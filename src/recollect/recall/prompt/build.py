@@ -46,9 +46,7 @@ def _build_once(inputs: PromptInputs, asked_budget: int, budget: PromptBudget, t
     reason = "what is asked now" if is_whole else "what is asked now, cut: it does not fit"
     explanation.add_part("question", question_tokens, reason)
     head, block = [] if system is None else [system], layout.quotes.block()
-    talk = alternate([*layout.tail.messages, question])
-    if block and talk[0]["content"] == ASSISTANT_BEGINS:
-        talk[0] = {"role": "user", "content": ""}  # the block stands there
+    talk = alternate([*layout.tail.messages, question], opening="" if block else ASSISTANT_BEGINS)
     talk_tokens = sum(map(tokenizer.count_message, talk))
     messages = [*head, *put_memory(block, talk)]
     tokens = sum(map(tokenizer.count_message, messages))

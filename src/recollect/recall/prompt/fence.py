@@ -25,9 +25,9 @@ from recollect.core.language.lookalikes import (
     BRACKETS,
     COLONS,
     DASHES,
-    INVISIBLE,
     LESS_THAN,
     SLASHES,
+    UNSEEN,
     WIDE_COLON,
     to_pattern,
 )
@@ -50,7 +50,7 @@ _SECTIONS: Final = {
     QUOTES_HEADING: "recall",
 }
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_GAP: Final = rf"[\s{INVISIBLE}]*+"
+_GAP: Final = rf"[\s{UNSEEN}]*+"
 _TAG: Final = rf"{_GAP}(?:[{SLASHES}]{_GAP})?{to_pattern('memory')}"
 # Signs that begin a tag are escaped as `&lt;`, those that only look like it by their number.
 _ESCAPE: Final = rf"(?:lt|#x[0-9a-f]{{2,5}});{_TAG}"
@@ -63,7 +63,7 @@ _MAY_NEED_ESCAPE: Final = re.compile(rf"[&{LESS_THAN}\u202d\u202e]")
 _LINE_BREAKS: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # characters that may be shown as the end of a line
 # The beginnings of the fence's own lines. A blank before one marks stored text; of several blanks, one was added here.
 _FENCE_LINE: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
-_INDENT: Final = rf"[{BLANKS}{INVISIBLE}]*+"
+_INDENT: Final = rf"[{BLANKS}{UNSEEN}]*+"
 _BACKGROUND: Final = rf"{to_pattern('background')}{_INDENT}[–—{DASHES}]"
 _ROLE: Final = rf"(?:{'|'.join(map(to_pattern, (*ROLES, 'developer')))}){_INDENT}[{COLONS}{WIDE_COLON}]"
 _IMITATED: Final = (

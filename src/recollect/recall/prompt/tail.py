@@ -10,7 +10,7 @@ from recollect.core.message import Message
 from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, BETWEEN, alternate
+from recollect.recall.prompt.alternation import BETWEEN, alternate
 from recollect.recall.prompt.budget import PromptBudget
 from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
 
@@ -66,9 +66,7 @@ def count_talk(messages: Sequence[JsonObject], tokenizer: PromptTokenizer) -> in
     if not messages:
         return 0
     question: JsonObject = {"role": "user", "content": "Which"}  # any word
-    talk = alternate([*messages, question])
-    if talk[0]["content"] == ASSISTANT_BEGINS:
-        talk[0] = {"role": "user", "content": ""}
+    talk = alternate([*messages, question], opening="")
     as_messages = sum(map(tokenizer.count_message, talk)) - tokenizer.count_message(question)
     as_text = [tokenizer.count(f"{message['role']}: {message['content']}{BETWEEN}") for message in messages]
     return max(as_messages, sum(as_text))
