@@ -18,6 +18,7 @@ from recollect.recall.prompt.alternation import alternate, join, put_memory
 from recollect.testing import FakeClock, FakeEmbedder
 from support.growth import assert_linear
 from support.prompts import assert_valid_for_providers, assert_within, call, part, tell
+from support.serving import make_server
 
 # What a model or a person may take for our own words.
 
@@ -340,3 +341,21 @@ def test_storing_recalling_and_prompting_grow_linearly_with_a_message(db: str, p
             return f"{next(numbers)} {before}{repeated * (n // len(repeated))}{after}"
 
         assert_linear(live, make, 4000, factor=7.0, clock=time.process_time)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pump", PUMPS[:1] + PUMPS[3:8:2], ids=repr)
+def test_a_completion_grows_linearly_with_a_message(db: str, pump: tuple[str, str, str]) -> None:
+    before, repeated, after = pump
+    numbers = itertools.count()
+    with make_server(db) as server:
+
+        def ask(text: str) -> None:
+            named = {"X-Recollect-Conversation": f"talk {next(numbers)}"}
+            for asked in (text, f"What? {text}"):
+                assert server.complete(asked, headers=named).status_code == 200
+
+        def make(n: int) -> str:
+            return f"{next(numbers)} {before}{repeated * (n // len(repeated))}{after}"
+
+        assert_linear(ask, make, 8000, factor=7.0, clock=time.process_time)
