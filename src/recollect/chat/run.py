@@ -110,4 +110,4 @@ def refused_events(error: RecollectError) -> tuple[ChatEvent, ChatEvent]:
 
 def error_to_json(error: RecollectError) -> JsonObject:
     """Return the data of an `error` event."""
-    return {"code": error.code, "message": error.message, "retryable": error.retryable}
+    return {"code": error.code, "message": error.full_message, "retryable": error.retryable}
