@@ -24,7 +24,7 @@ from recollect.testing import FakeEmbedder
 
 CLIENTS = 4  # of each person
 PEOPLE = 2
-MAX_PROGRAMS = 800  # that `--long` runs, within a minute
+MAX_PROGRAMS = 500  # that `--long` runs, within a minute
 TEXTS = st.sampled_from(["Hello", "Go on", "Hello"])
 ANSWERS = st.sampled_from(["Hi!", "Hi!", "Yes?"])
 ACTIONS = st.sampled_from(["say", "say", "say", "edit", "again", "lose", "begin"])

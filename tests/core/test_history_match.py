@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_longest_path_is_found_whatever_branches_and_repeats(
     matched = match_history(stored, [ClientMessage("user", text) for text in texts]).matched
     assert len(matched) == _longest_by_trying_all(stored, texts)
     assert [message.content for message in matched] == texts[: len(matched)]
-    for earlier, later in zip(matched, matched[1:], strict=False):
+    for earlier, later in pairwise(matched):
         follows = (later.metadata or {}).get(history_match.FOLLOWS_KEY)
         assert (follows or f"m{later.seq - 1}") == earlier.id
 

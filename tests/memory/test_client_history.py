@@ -47,11 +47,9 @@ class Client:
 
 def _store_answer(memory: Memory, question: Message, answer: str) -> None:
     """Store an answer as the server does."""
-    message = ClientMessage("assistant", answer)
-    memory.add(
-        question.conversation, "assistant", answer, id=derive_message_id(question.id, message), model_variant="gpt-test",
-        metadata={"follows": question.id},
-    )  # fmt: skip
+    answer_id = derive_message_id(question.id, ClientMessage("assistant", answer))
+    more: Any = {"model_variant": "gpt-test", "metadata": {"follows": question.id}}
+    memory.add(question.conversation, "assistant", answer, id=answer_id, **more)
 
 
 def _texts(memory: Memory, conversation: str) -> list[str]:

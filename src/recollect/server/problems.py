@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match, Route
+from starlette.routing import Match
 
 from recollect.core.errors import (
     Conflict,
@@ -25,6 +25,7 @@ from recollect.core.errors import (
 )
 from recollect.server import openai_errors
 
+METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 CLIENT_GONE_STATUS: Final = 499  # for logs and metrics: the client left before its request was complete
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_REPORTED_FIELDS: Final = 20
@@ -151,12 +152,13 @@ def install_handlers(app: FastAPI) -> None:
 
 
 def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
-    """Return the methods that a path allows, collected from all its routes."""
-    methods = set[str]()
-    for route in app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
-            methods |= route.methods or set()
-    return sorted(methods)
+    """Return the methods that a path allows. Each is tried, because included routers do not list theirs."""
+    scope = {"type": "http", "path": request.scope["path"], "root_path": ""}
+    return [
+        method
+        for method in METHODS
+        if any(route.matches(scope | {"method": method})[0] == Match.FULL for route in app.routes)
+    ]
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
