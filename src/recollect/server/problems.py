@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http import HTTPMethod
 from typing import Any, Final, cast
 
 from fastapi import FastAPI, Request
@@ -25,7 +26,6 @@ from recollect.core.errors import (
 )
 from recollect.server import openai_errors
 
-METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 CLIENT_GONE_STATUS: Final = 499  # for logs and metrics: the client left before its request was complete
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_REPORTED_FIELDS: Final = 20
@@ -156,7 +156,7 @@ def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
     scope = {"type": "http", "path": request.scope["path"], "root_path": ""}
     return [
         method
-        for method in METHODS
+        for method in sorted(HTTPMethod)
         if any(route.matches(scope | {"method": method})[0] == Match.FULL for route in app.routes)
     ]
 
