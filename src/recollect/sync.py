@@ -171,11 +171,20 @@ class Memory:
         return [appended.message for appended in stored]
 
     @_documented_by(AsyncMemory.merge)
-    def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-        merged = self._wait(self._engine.merge(conversation, messages))
+    def merge(
+        self,
+        conversation: str | None,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        request_key: str | None = None,
+        is_retry: bool = False,
+    ) -> list[Message]:
+        merging = self._engine.merge(conversation, messages, request_key=request_key, is_retry=is_retry)
+        merged = self._wait(merging)
         self._engine.notice()
         return merged
 
+    find_conversation = _waits_for(AsyncMemory.find_conversation)
     append = _waits_for(AsyncMemory.append)
     history = _waits_for(AsyncMemory.history)
     find_message = _waits_for(AsyncMemory.find_message)
@@ -188,6 +197,7 @@ class Memory:
     recall = _waits_for(AsyncMemory.recall)
     context = _waits_for(AsyncMemory.context)
     similar = _waits_for(AsyncMemory.similar)
+    embed = _waits_for(AsyncMemory.embed)
 
     # Topics
 

@@ -341,13 +341,12 @@ def test_images_pass_through_and_leave_a_mark_in_the_log(shared: RunningServer, 
 @pytest.mark.parametrize(
     ("headers", "more", "name"),
     [
-        ({"X-Recollect-Conversation": "by header"}, {"metadata": {"conversation": "no"}, "user": "no"}, "by header"),
-        ({}, {"metadata": {"conversation": "by metadata"}, "user": "no"}, "by metadata"),
-        ({}, {"metadata": {"conversation_id": "by its id"}, "user": "no"}, "by its id"),
-        ({}, {"user": "by user"}, "by user"),
+        ({"X-Recollect-Conversation": "by header"}, {"metadata": {"conversation": "no"}}, "by header"),
+        ({}, {"metadata": {"conversation": "by metadata"}}, "by metadata"),
+        ({}, {"metadata": {"conversation_id": "by its id"}}, "by its id"),
     ],
 )
-def test_a_conversation_is_named_by_header_or_metadata_or_user(
+def test_a_conversation_is_named_by_header_or_metadata(
     headers: dict[str, str], more: Any, name: str, shared: RunningServer
 ) -> None:
     reply = shared.complete("hello", headers=headers, **more)
@@ -355,7 +354,7 @@ def test_a_conversation_is_named_by_header_or_metadata_or_user(
     assert len(shared.dialogue(name)) == 2
 
 
-def test_a_conversation_without_a_name_is_recognised_by_its_first_message(shared: RunningServer) -> None:
+def test_a_conversation_without_a_name_is_recognised_by_its_history(shared: RunningServer) -> None:
     first = shared.complete("A beginning like no other.").headers["x-recollect-conversation"]
     next_one = shared.complete("A beginning like no other.", _assistant(ANSWER), "And then?")
     assert next_one.headers["x-recollect-conversation"] == first
@@ -456,10 +455,10 @@ def test_an_answer_that_cannot_be_stored_is_given_all_the_same(
 ) -> None:
     submit = AsyncMemory.submit
 
-    def fail(self: AsyncMemory, conversation: str, messages: Any) -> Any:
+    def fail(self: AsyncMemory, conversation: str, messages: Any, **options: Any) -> Any:
         if messages and messages[0]["role"] == "assistant":
             raise failure
-        return submit(self, conversation, messages)
+        return submit(self, conversation, messages, **options)
 
     monkeypatch.setattr(AsyncMemory, "submit", fail)
     reply = shared.complete("hello", stream=stream)

@@ -28,7 +28,7 @@ ADMIN = {
     ("get", "/api/v1/keys"), ("post", "/api/v1/keys"), ("delete", "/api/v1/keys/{key}"),
     ("get", "/api/v1/memory/check"),
 }  # fmt: skip
-READS_BY_POST = {("post", "/api/v1/conversations/{conversation}/context")}
+READS_BY_POST = {("post", "/api/v1/conversations/{conversation}/context"), ("post", "/v1/embeddings")}
 # Operations in which the name of Sara's conversation means one of the caller's own.
 OWN = {
     ("post", "/api/v1/conversations/{conversation}/messages"), ("post", "/api/v1/conversations/{conversation}/chat"),
@@ -61,6 +61,7 @@ class Sara:
         topics = self.client.get(f"{path}/topics").json()["topics"]
         self.ids = {
             "conversation": "sara-trip", "message": "sara-0", "topic": topics[0]["id"], "key": self.key.split("_")[1],
+            "model": "recollect",
         }  # fmt: skip
         self.openapi = self.client.get("/api/v1/openapi.json").json()
 
@@ -297,7 +298,8 @@ def test_malformed_cookies_count_as_no_cookie(sara: Sara) -> None:
 def test_an_unknown_host_header_is_refused(host: str, shared: RunningServer) -> None:
     for path in ("/api/v1/conversations", "/healthz", "/v1/models", "/api/docs"):
         reply = shared.client.get(path, headers={"Host": host})
-        assert (reply.status_code, reply.json()["code"]) == (421, "unknown_host")
+        problem = reply.json()["error"] if path.startswith("/v1/") else reply.json()
+        assert (reply.status_code, problem["code"]) == (421, "unknown_host")
 
 
 def test_settings_allow_hosts_and_origins_but_never_cookies_across_origins(db: str) -> None:
@@ -487,5 +489,5 @@ def test_without_keys_an_authorization_header_is_ignored(db: str) -> None:
         client = server.new_client("anything")
         assert client.get("/api/v1/conversations").status_code == 200
         assert client.get("/api/v1/session").json() == {
-            "person": "local", "scopes": ["read", "write", "admin"], "csrf": None, "keys": False,
+            "person": "local", "scopes": ["read", "write", "admin", "act_as"], "csrf": None, "keys": False,
         }  # fmt: skip

@@ -31,10 +31,11 @@ from recollect.storage.driver import Row
 
 log = logging.getLogger(__name__)
 
-KEY_SCOPES: Final = ("read", "write", "admin")
+ACT_AS: Final = "act_as"  # the key of an application, which names the person for whom it asks
+KEY_SCOPES: Final = ("read", "write", "admin", ACT_AS)
 TOKEN_PREFIX: Final = "rk"  # noqa: S105 - the public start of every token
 _TOKEN: Final = re.compile(rf"{TOKEN_PREFIX}_([0-9a-f]{{16}})_[A-Za-z0-9_-]{{43}}")
-LOCAL_KEY: Final = "local"  # key id of the one person of a server without keys
+LOCAL_KEY: Final = "local"  # key id of everybody on a server without keys; their rate is not limited
 SECRET_DIGEST_BYTES: Final = 4  # enough to notice another secret, too few to guess one by
 SECRET_CHECK_SECONDS: Final = 60.0  # between two looks for the reason of refused keys
 MAX_KEY_DAYS: Final = 36_500
@@ -93,9 +94,7 @@ class Access:
         days: float | None = None,
     ) -> Key:
         """Create a key. Return it with its token, which cannot be shown again."""
-        unknown = set(scopes) - set(KEY_SCOPES)
-        if unknown or not scopes:
-            raise InvalidInput("invalid_scope", f"A key has one or more of the scopes {', '.join(KEY_SCOPES)}.")
+        scopes = _complete_scopes(scopes)
         if days is not None and not 0 < days <= MAX_KEY_DAYS:
             raise InvalidInput("invalid_days", f"A key is good for more than 0 and at most {MAX_KEY_DAYS:,} days.")
         if not isinstance(label, str) or len(label) > MAX_LABEL_CHARACTERS or "\x00" in label:
@@ -252,6 +251,18 @@ class Access:
         if self._secret is None:
             self._secret = await self._rows.secret(secrets.token_urlsafe(32), now=self._clock.now())
         return hmac.new(self._secret.encode(), text.encode("utf-8", "replace"), hashlib.sha256).digest()
+
+
+def _complete_scopes(scopes: Sequence[str]) -> Sequence[str]:
+    """Check the scopes of a new key. With `act_as` alone it may read and write, for whom it names.
+
+    The same key may not manage the server: whoever takes it from the application could make keys of every kind.
+    """
+    if set(scopes) - set(KEY_SCOPES) or not scopes:
+        raise InvalidInput("invalid_scope", f"A key has one or more of the scopes {', '.join(KEY_SCOPES)}.")
+    if ACT_AS in scopes and "admin" in scopes:
+        raise InvalidInput("invalid_scope", "A key with the scope act_as cannot have the scope admin.")
+    return ("read", "write", ACT_AS) if set(scopes) == {ACT_AS} else scopes
 
 
 def _to_key(row: Row, token: str | None = None) -> Key:

@@ -151,7 +151,7 @@ class QuotedMemory:
 
     def to_prompt(self, question: str) -> Prompt:
         """Return the figures of the answer as those of a prompt. No model gets one, so it costs no tokens."""
-        return Prompt([{"role": "user", "content": question}], self.sources, ms=self.ms, degraded=self.degraded)
+        return Prompt(question, sources=self.sources, ms=self.ms, degraded=self.degraded)
 
 
 async def quote_memory(

@@ -215,7 +215,7 @@ class Chats:
     @staticmethod
     def _publish_sources(run: ChatRun, state: _AnswerState, notice: str | None = None) -> None:
         question = state.question.to_dict() if state.question is not None else None
-        prompt = state.prompt or Prompt([])
+        prompt = state.prompt or Prompt("")
         data = {"message": question, "model": state.model, "context": prompt.figures(), "sources": prompt.sources}
         run.publish("sources", data | {"notice": notice})
 

@@ -20,23 +20,35 @@ from typing import Any, Final
 
 from recollect.chat import answers
 from recollect.chat.run import MemoryMode
-from recollect.core import assistant, history_match
+from recollect.core import assistant, history_match, task_prompts, unnamed_chat
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError
 from recollect.core.message import Message, within_limit
 from recollect.core.models import Context, JsonObject
+from recollect.core.task_prompts import INSTRUCTION_ROLES
 from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.token_counts import count_tokens_for_messages
 from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, join, put_memory
 from recollect.runtime.error_log import log_unexpected
+from recollect.runtime.ids import new_id
 
 log = logging.getLogger(__name__)
 
-INSTRUCTION_ROLES: Final = ("system", "developer")  # passed on to the model, never stored
 MAX_NAME_CHARACTERS: Final = 200
 CLOSE_POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a client says about a request that it may send again."""
+
+    key: str | None = None  # the same for every repetition of the request
+    is_retry: bool = False
+
+
+FIRST_ATTEMPT: Final = Attempt()
 
 
 @dataclass(slots=True)
@@ -45,7 +57,7 @@ class Completion:
 
     memory: AsyncMemory
     request: JsonObject
-    conversation: str
+    conversation: str | None  # None: not named and not found yet, or nothing is stored
     mode: MemoryMode
     client_messages: Sequence[Mapping[str, Any]] = ()  # as the client sent them, without memory
     question: str = ""
@@ -56,6 +68,7 @@ class Completion:
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     on_end: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
     cut_by: str = "client_gone"  # why it is incomplete, if its stream is closed before the end
+    is_task: bool = False  # asked by a front-end for itself: no part of a conversation
 
     @property
     def model(self) -> str:
@@ -103,10 +116,22 @@ class Completions:
         return [{"created": 0, **model} for model in (built_in, *others)]
 
     async def prepare(
-        self, memory: AsyncMemory, request: Mapping[str, Any], *, conversation: str | None, mode: MemoryMode
+        self,
+        memory: AsyncMemory,
+        request: Mapping[str, Any],
+        *,
+        conversation: str | None,
+        mode: MemoryMode | None,
+        attempt: Attempt = FIRST_ATTEMPT,
     ) -> Completion:
-        """Store the client's new messages, and put memory into the prompt. If memory fails, the prompt is unchanged."""
-        completion = Completion(memory, dict(request), conversation or conversation_of(request), mode)
+        """Store the client's new messages, and put memory into the prompt. If memory fails, the prompt is unchanged.
+
+        Without a mode, memory is on, except for what front-ends ask for themselves.
+        """
+        is_task = mode is None and task_prompts.is_task(request["messages"])
+        mode = mode or ("off" if is_task else "on")
+        conversation = None if is_task else conversation or named_conversation(request)
+        completion = Completion(memory, dict(request), conversation, mode, is_task=is_task)
         completion.client_messages = request["messages"]
         default = self._upstream.default if self._upstream is not None else assistant.NAME
         completion.request["model"] = completion.request.get("model") or default
@@ -118,7 +143,7 @@ class Completions:
         if mode == "off" or not user_indexes:
             return completion
         try:
-            await self._use_memory(completion, dialogue, user_indexes[-1])
+            await self._use_memory(completion, dialogue, user_indexes[-1], attempt)
         except RecollectError as error:
             log.warning("a completion passes through without memory: %s", error.code)
             completion.degraded.append("memory")
@@ -128,13 +153,17 @@ class Completions:
         return completion
 
     async def _use_memory(
-        self, completion: Completion, dialogue: Sequence[Mapping[str, Any]], question_index: int
+        self, completion: Completion, dialogue: Sequence[Mapping[str, Any]], question_index: int, attempt: Attempt
     ) -> None:
         """Store the new messages of the dialogue, then replace the request's messages by a prompt with memory."""
         stored: Sequence[Message | None] = [None] * len(dialogue)
         if completion.mode == "on":
-            stored = await completion.memory.merge(completion.conversation, dialogue)
-            completion.newest = stored[-1]
+            stored = await completion.memory.merge(
+                completion.conversation, dialogue, request_key=attempt.key, is_retry=attempt.is_retry
+            )
+            completion.newest, completion.conversation = stored[-1], stored[-1].conversation
+        elif completion.conversation is None:
+            completion.conversation = await completion.memory.find_conversation(dialogue)
         if not completion.question.strip():
             return
         question = stored[question_index]
@@ -143,7 +172,7 @@ class Completions:
         settings = await completion.memory.settings()
         budget = max(0, settings.memory_prompt_token_budget - _count_tokens(system))
         context = await completion.memory.context(
-            completion.conversation,
+            completion.conversation or unnamed_chat.NAME_PREFIX + new_id(completion.memory.clock.now()),
             completion.question,
             budget=max(budget, settings.memory_prompt_token_budget // 2),
             before=question.seq if question is not None else None,
@@ -212,6 +241,8 @@ class Completions:
             yield _to_chunk_json(completion, None) | {"usage": _count_usage(completion)}
 
     async def _quote_memory(self, completion: Completion) -> str:
+        if completion.is_task:
+            return task_prompts.build_answer(completion.request["messages"])
         quoted = await answers.quote_memory(
             completion.memory,
             None,
@@ -228,7 +259,8 @@ class Completions:
         """
         messages = completion.client_messages
         is_first = not any(message.get("role") == "assistant" for message in messages)
-        return f"\n\n{assistant.notice(completion.question)}" if self._upstream is None and is_first else ""
+        is_due = self._upstream is None and is_first and not completion.is_task
+        return f"\n\n{assistant.notice(completion.question)}" if is_due else ""
 
     async def store(self, completion: Completion, *, incomplete: str | None = None) -> None:
         """Store the answer after the message that it answers, then wake the worker. A failure is logged, not raised."""
@@ -249,7 +281,7 @@ class Completions:
                 "metadata": metadata, "tool_calls": answer.tool_calls, "model_variant": variant,
             }  # fmt: skip
             try:
-                await completion.memory.put(completion.conversation, [fields])
+                await completion.memory.put(newest.conversation, [fields])
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
                 completion.degraded.append("store")
@@ -259,11 +291,11 @@ class Completions:
         completion.memory.notice()
 
 
-def conversation_of(request: Mapping[str, Any]) -> str:
-    """Return the conversation that the request names, or else a name derived from its first user message."""
+def named_conversation(request: Mapping[str, Any]) -> str | None:
+    """Return the conversation that the request names in its metadata, if any."""
     metadata = request.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    for name in (metadata.get("conversation"), metadata.get("conversation_id"), request.get("user")):
+    for name in (metadata.get("conversation"), metadata.get("conversation_id")):
         if (
             isinstance(name, str)
             and name.strip()
@@ -271,9 +303,7 @@ def conversation_of(request: Mapping[str, Any]) -> str:
             and replace_unstorable(name)[1] == 0
         ):
             return name
-    first: Mapping[str, Any] = next((message for message in request["messages"] if message.get("role") == "user"), {})
-    text = history_match.read_content(first.get("content")).strip()
-    return f"chat-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +355,7 @@ def _to_chunk_json(completion: Completion, delta: JsonObject | None, *, finish_r
 
 
 def _head(completion: Completion, kind: str) -> JsonObject:
-    seed = completion.newest.id if completion.newest is not None else completion.conversation
+    seed = completion.newest.id if completion.newest is not None else str(completion.conversation)
     digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:24]
     created = int(completion.memory.clock.now().timestamp())
     return {"id": f"chatcmpl-{digest}", "object": kind, "created": created, "model": assistant.NAME}

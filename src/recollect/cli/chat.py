@@ -17,7 +17,7 @@ from recollect.cli.chat_backend import ChatBackend, LocalMemory
 from recollect.cli.chat_session import ChatSession
 from recollect.cli.display import print_note, to_line
 from recollect.cli.files import YesOption
-from recollect.cli.options import Call, ExitCode, PromptBudget, print_error
+from recollect.cli.options import DEFAULT_PERSON, Call, ExitCode, PromptBudget, print_error
 from recollect.core import assistant
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.text import check_identity
@@ -90,7 +90,7 @@ def _open_backend(call: Call, server: str | None, key: str | None) -> ChatBacken
             raise InvalidInput("invalid_place", "Use either --db or --server.")
         from recollect.cli.remote_memory import RemoteMemory
 
-        return RemoteMemory(server, key)
+        return RemoteMemory(server, key, None if call.person == DEFAULT_PERSON else call.person)
     is_new = call.file is not None and not call.file.exists()
     memory = LocalMemory(call.db, **call.principal)
     if is_new:

@@ -24,6 +24,7 @@ from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 
 DEFAULT_DATABASE: Final = "recollect.db"
+DEFAULT_PERSON: Final = "local"
 PromptBudget = Annotated[
     int | None,
     typer.Option(
@@ -169,7 +170,7 @@ def _common_parameters(db: str | None) -> list[inspect.Parameter]:
     as_json = typer.Option("--json", help="Print one JSON document instead of text.")
     return [
         _parameter("db", Annotated[str, database], db or DEFAULT_DATABASE),
-        _parameter("person", Annotated[str, person], "local"),
+        _parameter("person", Annotated[str, person], DEFAULT_PERSON),
         _parameter("department", Annotated[str | None, department], None),
         _parameter("ministry", Annotated[str | None, ministry], None),
         _parameter("preset", Annotated[str | None, preset], None),

@@ -24,6 +24,7 @@ from recollect.core.errors import (
 )
 from recollect.core.message import Message
 from recollect.core.models import Context, Conversation, JsonObject, Recalled, Receipt
+from recollect.core.text import check_identity
 from recollect.core.topics import Topic
 from recollect.settings import Settings
 
@@ -45,13 +46,18 @@ _ERRORS_BY_STATUS: Final = {
 class RemoteMemory:
     """The memory, at a server, of the person whose key is used."""
 
-    def __init__(self, url: str, key: str | None = None) -> None:
+    def __init__(self, url: str, key: str | None = None, person: str | None = None) -> None:
+        """Connect to nothing yet. `person` counts if the server has no keys or the key may act for others."""
         import httpx
+
+        headers = {"Authorization": f"Bearer {_check_key(key)}"} if key else {}
+        if person is not None:
+            headers["X-Recollect-Person"] = quote(check_identity(person, "person"), safe="")
 
         self._host = _parse_host(url)
         self._client = httpx.Client(
             base_url=url.rstrip("/"),
-            headers={"Authorization": f"Bearer {_check_key(key)}"} if key else {},
+            headers=headers,
             timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
             trust_env=False,  # the key must not go to a proxy that the environment names
         )
@@ -196,6 +202,8 @@ class RemoteMemory:
             return response
         try:
             problem = response.json()
+            if "error" in problem:  # below /v1
+                problem = problem["error"] | {"detail": problem["error"]["message"]}
             code, detail, retryable = str(problem["code"]), str(problem["detail"]), problem.get("retryable") is True
         except (ValueError, TypeError, KeyError, AttributeError):
             raise self._not_recollect_error(response) from None

@@ -86,7 +86,8 @@ def keys(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="create: what the key may do: read, write or admin. Repeat it for several; by default read and write."
+            help="create: what the key may do: read, write, admin, or act_as for an application that names its "
+            "users. Repeat it for several; by default read and write."
         ),
     ] = None,
     clearance: Annotated[

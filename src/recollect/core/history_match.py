@@ -21,6 +21,10 @@ from recollect.core.message import Message
 from recollect.core.models import JsonObject
 from recollect.core.text import replace_unstorable
 
+_REASONING_TAGS: Final = (
+    ("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"), ('<details type="reasoning"', "</details>"),
+)  # fmt: skip
 FOLLOWS_KEY: Final = "follows"  # metadata key: the id of the message that this one answers or comes after
 
 
@@ -88,48 +92,73 @@ def match_history(stored: Sequence[Message], sent: Sequence[ClientMessage]) -> H
     if len(sent) == 1:
         repeated = newest.role == sent[0].role == "user" and _stored_key(newest) == keys[0]
         return HistoryMatch((newest,), None) if repeated else HistoryMatch((), None)
-    followers, starts = _index_by_predecessor(stored, keys[0])
-    best: list[Message] = []
-    for start in reversed(starts):
-        path = _follow(start, followers, keys)
-        # A path of one message is too weak a match, unless it begins the conversation.
-        if len(path) > max(1, len(best)) or (start.seq == 1 and not best):
-            best = path
-        if len(best) == len(keys):
-            break
-    follows_id = best[-1].id if best and best[-1].id != newest.id else None
-    return HistoryMatch(tuple(best), follows_id)
+    path = _longest_path(stored, keys)
+    return HistoryMatch(path, path[-1].id if path and path[-1].id != newest.id else None)
 
 
-_Followers = Mapping[tuple[str | None, str], Message]  # by the id of the message before, and by the own key
+def _longest_path(stored: Sequence[Message], keys: Sequence[str]) -> tuple[Message, ...]:
+    """Return the longest path through the stored messages that begins as the keys do; of several, the newest.
 
-
-def _index_by_predecessor(stored: Sequence[Message], first_key: str) -> tuple[_Followers, list[Message]]:
-    """Return the stored messages by what they follow, and those that may be the first of the client's list.
-
-    Of equal messages that follow the same one, the newest counts.
+    A path of one message is too weak a match, unless it begins the conversation. Work grows with the number of
+    messages, however often they repeat each other: it is the search of Knuth, Morris and Pratt, which each stored
+    message continues from the one that it follows.
     """
-    followers: dict[tuple[str | None, str], Message] = {}
-    starts: list[Message] = []
-    previous_id: str | None = None
-    for message in stored:
-        follows, key = (message.metadata or {}).get(FOLLOWS_KEY), _stored_key(message)
-        followers[follows if isinstance(follows, str) else previous_id, key] = message
-        previous_id = message.id
-        if key == first_key:
-            starts.append(message)
-    return followers, starts
+    numbers = {key: number for number, key in enumerate(keys)}
+    pattern = [numbers[key] for key in keys]
+    fallbacks, predecessors = _fallbacks(pattern), _predecessors(stored)
+    lengths: list[int] = []  # for each stored message: how many keys the path that ends with it has
+    best, best_length = -1, 0
+    for index, (message, predecessor) in enumerate(zip(stored, predecessors, strict=True)):
+        number = numbers.get(_stored_key(message), -1)
+        length = lengths[predecessor] if predecessor >= 0 else 0
+        while length >= 0 and (length == len(pattern) or pattern[length] != number):
+            length = fallbacks[length]
+        length += 1
+        lengths.append(length)
+        if length >= max(best_length, 2) or (length == 1 and message.seq == 1 and best < 0):
+            best, best_length = index, length
+    path: list[Message] = []
+    while len(path) < best_length:
+        path.append(stored[best])
+        best = predecessors[best]
+    return tuple(reversed(path))
 
 
-def _follow(start: Message, followers: _Followers, keys: Sequence[str]) -> list[Message]:
-    """Return the longest path of stored messages from `start` on that has the client's keys."""
-    path = [start]
-    for key in keys[1:]:
-        following = followers.get((path[-1].id, key))
-        if following is None:
-            break
-        path.append(following)
-    return path
+def _predecessors(stored: Sequence[Message]) -> list[int]:
+    """Return, for each stored message, the index of the one that it follows; -1 if that is not among them."""
+    indexes_by_id: dict[str, int] = {}
+    predecessors = []
+    for index, message in enumerate(stored):
+        follows = (message.metadata or {}).get(FOLLOWS_KEY)
+        predecessors.append(indexes_by_id.get(follows, -1) if isinstance(follows, str) else index - 1)
+        indexes_by_id[message.id] = index
+    return predecessors
+
+
+def _fallbacks(pattern: Sequence[int]) -> list[int]:
+    """Return, for each number of matched items, how many still match if the next item differs; -1 for none at all.
+
+    Lengths that would fail on the same item are skipped, so that a search falls back only a few times in a row.
+    """
+    fallbacks, border = [-1], 0
+    for item in pattern[1:]:
+        fallbacks.append(fallbacks[border] if pattern[border] == item else border)
+        while border >= 0 and pattern[border] != item:
+            border = fallbacks[border]
+        border += 1
+    return [*fallbacks, border]
+
+
+def derive_path(messages: Sequence[ClientMessage], previous_id: str | None = None) -> list[str]:
+    """Return the ids of messages that follow each other, the first after `previous_id`.
+
+    Each id stands for the message and everything before it, so equal ids mean equal paths.
+    """
+    ids: list[str] = []
+    for message in messages:
+        previous_id = derive_message_id(previous_id, message)
+        ids.append(previous_id)
+    return ids
 
 
 def derive_message_id(previous_id: str | None, message: ClientMessage) -> str:
@@ -146,8 +175,27 @@ def _key(role: str, content: str, calls: Sequence[JsonObject] | None, call_id: s
 
     Unstorable characters are replaced, as they were when the message was stored.
     """
-    parts = [role, replace_unstorable(content)[0].strip(), [_call_key(call) for call in calls or ()], call_id]
+    text = replace_unstorable(content)[0]
+    text = _comparable(_without_reasoning(text) if role == "assistant" else text)
+    parts = [role, text, [_call_key(call) for call in calls or ()], call_id]
     return replace_unstorable(to_json(parts))[0]
+
+
+def _comparable(text: str) -> str:
+    """Return a text without what clients change when they send it again: line endings, and blanks at ends of lines."""
+    if "\n" not in text and "\r" not in text:
+        return text.strip()
+    return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")).strip()
+
+
+def _without_reasoning(text: str) -> str:
+    """Return an answer without the reasoning that it begins with: many clients show it and do not send it again."""
+    text = text.lstrip()
+    for opening, closing in _REASONING_TAGS:
+        if text.startswith(opening):
+            end = text.find(closing)
+            return text[end + len(closing) :] if end >= 0 else text
+    return text
 
 
 def _call_key(call: JsonObject) -> list[Any]:

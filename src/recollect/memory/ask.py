@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from recollect.core import arguments
@@ -113,3 +114,8 @@ class AskMixin(Lifecycle):
         arguments.check_number(limit, "limit", minimum=0, required=True)
         await self._ready()
         return await self._recaller.similar(self._principal, conversation, asked, limit=limit, now=self._clock.now())
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector of length 1 for each text, from the built-in embedder. Nothing is stored."""
+        rows: list[list[float]] = (await self._embedders.embed_aside(texts)).tolist() if texts else []
+        return rows

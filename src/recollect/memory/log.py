@@ -8,17 +8,15 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final
 
-from recollect.core import arguments, history_match, times
+from recollect.core import arguments, times
 from recollect.core.errors import InvalidInput
-from recollect.core.message import Appended, Draft, Message, make_draft, within_limit
+from recollect.core.message import Appended, Draft, Message, make_draft
 from recollect.core.models import Conversation
 from recollect.core.scope import ConversationScope
 from recollect.core.text import check_identity
 from recollect.memory.lifecycle import Lifecycle
 from recollect.runtime.ids import new_id
 
-EXTRA_HISTORY_MESSAGES: Final = 50  # read beyond twice what a client sends, to find its messages in the log
-INLINE_MATCH_MESSAGES: Final = 100  # lists of a client up to here are matched without a thread
 INLINE_CHARACTERS: Final = 50_000  # whose words are found without a thread
 
 
@@ -64,52 +62,25 @@ class LogMixin(Lifecycle):
         self.notice()
         return stored
 
-    async def put(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Appended]:
-        """Store messages without waking the worker, whose work would compete with the answer being written."""
+    async def put(
+        self, conversation: str, messages: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None
+    ) -> list[Appended]:
+        """Store messages without waking the worker, whose work would compete with the answer being written.
+
+        With `expected_seq`, store and return nothing unless the conversation's newest message has this seq.
+        """
         await self._ready()
         texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
         characters = sum(len(text) for text in texts if isinstance(text, str))
         if characters > INLINE_CHARACTERS:
-            future = await asyncio.to_thread(self.submit, conversation, messages)
+            future = await asyncio.to_thread(self.submit, conversation, messages, expected_seq=expected_seq)
         else:
-            future = self.submit(conversation, messages)
+            future = self.submit(conversation, messages, expected_seq=expected_seq)
         return await asyncio.wrap_future(future)
 
-    async def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-        """Store what is new in a client's own history: messages as chat APIs take them, without ids.
-
-        Stored messages are recognised by what they say and what they follow. Return all of them as they are stored.
-        """
-        check_identity(conversation, "conversation")
-        client_messages = [history_match.to_client_message(message) for message in messages]
-        await self._ready()
-        limit = 2 * len(client_messages) + EXTRA_HISTORY_MESSAGES
-        stored = await self._store.log.history(self._principal, conversation, limit=limit)
-        if len(client_messages) <= INLINE_MATCH_MESSAGES:
-            match = history_match.match_history(stored, client_messages)
-        else:
-            match = await asyncio.to_thread(history_match.match_history, stored, client_messages)
-        previous_id = match.matched[-1].id if match.matched else (stored[-1].id if stored else None)
-        new_messages: list[dict[str, Any]] = []
-        for number, message in enumerate(client_messages[len(match.matched) :]):
-            metadata: dict[str, Any] = {}
-            if number == 0 and match.follows_id:
-                metadata[history_match.FOLLOWS_KEY] = match.follows_id
-            content = within_limit(message.content)
-            if content != message.content:
-                metadata["incomplete"] = "length"
-            previous_id = history_match.derive_message_id(previous_id, message)
-            new_messages.append(
-                {
-                    "role": message.role, "content": content, "name": message.name, "id": previous_id,
-                    "metadata": metadata or None, "tool_calls": message.tool_calls,
-                    "tool_call_id": message.tool_call_id,
-                }
-            )  # fmt: skip
-        appended = await self.put(conversation, new_messages)
-        return [*match.matched, *(item.message for item in appended)]
-
-    def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
+    def submit(
+        self, conversation: str, messages: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None
+    ) -> Future[list[Appended]]:
         """Queue messages of an open memory for writing. The future resolves when they are durable. Thread-safe.
 
         The sync face calls it directly and so saves two thread switches through the event loop for every message.
@@ -122,7 +93,7 @@ class LogMixin(Lifecycle):
             nothing: Future[list[Appended]] = Future()
             nothing.set_result([])
             return nothing
-        return self._store.log.submit(self._principal, conversation, checked, now=now)
+        return self._store.log.submit(self._principal, conversation, checked, now=now, expected_seq=expected_seq)
 
     def notice(self) -> None:
         """Tell the worker that messages were stored, so that it looks now."""

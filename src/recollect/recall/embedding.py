@@ -55,6 +55,10 @@ class Embedders:
         """Return name and dimensions of the embedder in use, without loading it."""
         return BUILT_IN_EMBEDDER if self._given is None else (self._given.name, self._given.dimensions)
 
+    async def embed_aside(self, texts: Sequence[str]) -> Vectors:
+        """Return one row for each text from the built-in embedder, at the low priority of background work."""
+        return await self.embed(self._load_built_in(), texts, check=lambda: None)
+
     def _load_built_in(self) -> Embedder:
         if self._built_in is None:
             from recollect.providers.minilm import MiniLM

@@ -20,6 +20,7 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import RecollectError
 from recollect.memory import AsyncMemory
 from recollect.server import (
+    openai_errors,
     problems,
     routes_access,
     routes_chat,
@@ -29,6 +30,7 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
+from recollect.server.embeddings import Embeddings
 from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
 from recollect.server.request import ServerParts, json_response
@@ -39,7 +41,9 @@ from recollect.settings import Settings
 ANSWER_GRACE_SECONDS: Final = 1.0  # for answers to end at shutdown, and as long again to be stored
 FLUSH_SECONDS: Final = 5.0  # between writes of buffered metrics and audit entries
 API_DESCRIPTION: Final = (
-    "Memory for any chat application: it stores every message, and builds the smallest prompt that holds what matters."
+    "Memory for any chat application: it stores every message, and builds the smallest prompt that holds what matters. "
+    "On a server without keys, and with a key that has the scope `act_as`, the header `X-Recollect-Person` names the "
+    "person whose memory a request is about; any other key is its own person's."
 )
 
 _SAME_CONVERSATION: Final = {"conversation": "$request.path.conversation"}
@@ -108,6 +112,7 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
         openapi_url=None, docs_url=None, redoc_url=None, separate_input_output_schemas=False,
     )  # fmt: skip
     app.state.parts, app.state.max_streams = parts, settings.server_streams
+    app.state.embeddings = Embeddings(parts.memory)
     problems.install_handlers(app)
     for router in (
         routes_log.router, routes_recall.router, routes_recall.memory_router, routes_profile.router,
@@ -206,12 +211,13 @@ def build_openapi(app: FastAPI, *, keys: bool) -> dict[str, Any]:
 def _add_common_responses(path: str, operation: dict[str, Any], *, keys: bool) -> None:
     """Add the problems that any operation may answer with, and whether it needs a key."""
     common = [400, 401, 403, 413, 421, 429, 500, 503]
-    if "422" in operation["responses"] or "requestBody" in operation:
+    describe = openai_errors.error_responses if openai_errors.is_openai_path(path) else problems.problem_responses
+    if describe is problems.problem_responses and ("422" in operation["responses"] or "requestBody" in operation):
         common.append(422)
     if keys and path not in OPEN_PATHS:
         operation["security"] = [{"key": []}]
     operation["responses"].pop("422", None)  # FastAPI's own, which is no problem+json
-    for status, description in problems.problem_responses(*common).items():
+    for status, description in describe(*common).items():
         operation["responses"].setdefault(str(status), description)
 
 

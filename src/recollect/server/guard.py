@@ -16,14 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.admin.access import KEY_SCOPES, LOCAL_KEY, Access, Grant
-from recollect.core.errors import RecollectError
+from recollect.admin.access import ACT_AS, KEY_SCOPES, LOCAL_KEY, Access, Grant
+from recollect.admin.named_person import act_as
+from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.models import Principal
 from recollect.runtime.error_log import log_unexpected
 from recollect.server import problems, spans
@@ -31,6 +32,7 @@ from recollect.server import problems, spans
 log = logging.getLogger("recollect.server.access")
 
 SESSION_COOKIE: Final = "recollect_session"
+PERSON_HEADER: Final = b"x-recollect-person"
 SLASH_STAND_IN: Final = "\ue02f"  # replaces %2F in a path until the route is found, so that it does not split a name
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # answered without a key
@@ -38,7 +40,8 @@ LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
 BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
 _ALLOWED_HEADERS: Final = (
-    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, *"
+    b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, "
+    b"x-recollect-person, *"
 )
 _SECURITY_HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
@@ -84,6 +87,12 @@ class RateLimiter:
             self._buckets.popitem(last=False)
         return 0.0
 
+    def give_back(self, key: str) -> None:
+        """Return a token that was taken for a request that another bucket pays for."""
+        if key in self._buckets:
+            tokens, counted_at = self._buckets[key]
+            self._buckets[key] = (tokens + 1, counted_at)
+
 
 class Refusal(HTTPException):
     """A refused request, with its response. An HTTPException, because FastAPI lets those pass while it reads a body."""
@@ -98,8 +107,14 @@ class Refusal(HTTPException):
         retryable: bool | None = None,
     ) -> None:
         super().__init__(status, code)
-        retryable = status == 429 if retryable is None else retryable
-        self.response = problems.problem_response(status, code, detail, headers=headers, retryable=retryable)
+        self._retryable = status == 429 if retryable is None else retryable
+        self._code, self._detail, self._headers = code, detail, headers
+
+    def response_at(self, path: str) -> Response:
+        """Build the response, in the form that clients of this path read."""
+        return problems.refusal_response(
+            path, self.status_code, self._code, self._detail, headers=self._headers, retryable=self._retryable
+        )
 
 
 @dataclass(slots=True)
@@ -161,11 +176,11 @@ class Guard:
             await self._check_and_forward(scope, headers, receive, send, record)
         except Refusal as refusal:
             if record.status == 0:
-                await refusal.response(scope, receive, send)
+                await refusal.response_at(scope["path"])(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - the border of a request; the error's text must not reach a log
             log_unexpected(log, "a request", error)
             if record.status == 0:
-                await problems.unexpected_response()(scope, receive, send)
+                await problems.unexpected_response(scope["path"])(scope, receive, send)
 
     async def _check_and_forward(
         self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, record: _RequestRecord
@@ -176,17 +191,27 @@ class Guard:
             await Response(status_code=204)(scope, receive, send)
             return
         grant = await self._authenticate(scope, headers)
-        scope["state"]["grant"] = grant
         if grant is not None:
+            grant = _act_as_named(grant, scope)
             record.key = grant.key
-            wait = self._limiter.take(grant.key) if grant.key != LOCAL_KEY else 0.0  # alone on the machine
-            if wait:
-                retry = {"Retry-After": str(max(1, int(wait + 0.999)))}
-                raise Refusal(429, "too_many_requests", "This key sends too many requests; wait a little.", retry)
+            self._take_token(grant)
+        scope["state"].update(grant=grant, move_token=self._move_token)
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > self._rules.body_bytes:
             raise self._too_large()
         await self._app(scope, self._limit_body(receive, record), send)
+
+    def _take_token(self, grant: Grant) -> None:
+        """Refuse the request if its person sends too many with this key."""
+        wait = self._limiter.take(_rate_key(grant)) if grant.key != LOCAL_KEY else 0.0
+        if wait:
+            retry = {"Retry-After": str(max(1, int(wait + 0.999)))}
+            raise Refusal(429, "too_many_requests", "This key sends too many requests; wait a little.", retry)
+
+    def _move_token(self, before: Grant, after: Grant) -> None:
+        """Count a request for the person whom its body names, and not for the key's own."""
+        self._limiter.give_back(_rate_key(before))
+        self._take_token(after)
 
     def _limit_body(self, receive: Receive, record: _RequestRecord) -> Receive:
         """Wrap `receive` so that it counts the body's bytes and refuses too many."""
@@ -296,6 +321,25 @@ class Guard:
                 "ms": round(ms, 1), "bytes_in": record.bytes_in, "bytes_out": record.bytes_out, "key": record.key,
             },
         )  # fmt: skip
+
+
+def _rate_key(grant: Grant) -> str:
+    return f"{grant.key} {grant.principal.person}"
+
+
+def _act_as_named(grant: Grant, scope: Scope) -> Grant:
+    """Return the grant for the person whom the header names, if the key may act for others."""
+    names = [value for name, value in scope["headers"] if name == PERSON_HEADER]
+    if not names or ACT_AS not in grant.scopes:
+        return grant
+    try:
+        if len(names) > 1 or not names[0].isascii():
+            raise InvalidInput("invalid_person", "Send one X-Recollect-Person, percent-encoded if it is not ASCII.")
+        return act_as(grant, unquote_to_bytes(names[0]).decode())
+    except UnicodeDecodeError:
+        raise Refusal(422, "invalid_person", "The name in X-Recollect-Person is not UTF-8.") from None
+    except InvalidInput as error:
+        raise Refusal(422, error.code, error.message) from error
 
 
 def read_session_cookie(header: str) -> str | None:

@@ -12,11 +12,11 @@ from fastapi.responses import Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from recollect.chat.completions import Completion
+from recollect.chat.completions import FIRST_ATTEMPT, Attempt, Completion
 from recollect.chat.run import MemoryMode
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
-from recollect.server import problems, sse
+from recollect.server import openai_errors, problems, sse
 from recollect.server.request import Caller, encode_json
 
 MAX_JSON_DEPTH: Final = 64
@@ -52,29 +52,30 @@ REQUEST_SCHEMA: Final[JsonObject] = {
         "metadata": {"type": ["object", "null"]},
     },
 }
-_ERROR_SCHEMA: Final = {"type": "object", "required": ["error"], "properties": {"error": _ANY_OBJECT}}
-_ERROR_RESPONSE: Final = {
-    "description": "An error in OpenAI's form; or a problem, if the request was refused before it was read.",
-    "content": {"application/json": {"schema": _ERROR_SCHEMA}, problems.MEDIA_TYPE: {}},
-}
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "A completion; with `stream`, its chunks as server-sent events.",
         "content": {"application/json": {"schema": _ANY_OBJECT}, "text/event-stream": {}},
     },
-    **dict.fromkeys((400, 429, 502, 504), _ERROR_RESPONSE),
+    **openai_errors.error_responses(400, 429, 502, 504),
 }
 
 
-async def complete(caller: Caller, body: bytes, *, conversation: str | None, mode: MemoryMode) -> Response:
+async def complete(
+    caller: Caller, body: bytes, *, conversation: str | None, mode: MemoryMode | None, attempt: Attempt = FIRST_ATTEMPT
+) -> Response:
     """Answer a request for a completion, whole or streamed. Errors of ours become errors in OpenAI's form."""
     try:
         request, completions = parse_request(body), caller.parts.completions
+        if request.get("user") is not None:
+            caller = caller.act_as(request["user"])
         sse.check_stream_limit(caller)
         with ExitStack() as on_end:
             # Counted before the first await, so that requests at the same time cannot exceed the limit.
             on_end.enter_context(completions.counted(caller.memory.principal.person))
-            completion = await completions.prepare(caller.memory, request, conversation=conversation, mode=mode)
+            completion = await completions.prepare(
+                caller.memory, request, conversation=conversation, mode=mode, attempt=attempt
+            )
             if request.get("stream"):
                 completion.on_end = on_end.pop_all()
                 return await _stream_response(caller, completion)
@@ -181,11 +182,14 @@ class _ChunkResponse(StreamingResponse):
 
 def _memory_headers(completion: Completion) -> dict[str, str]:
     headers = {
-        "X-Recollect-Conversation": quote(completion.conversation, safe=" /:@+,;=()[]{}!*'"),
         "X-Recollect-Memory-Tokens": str(completion.memory_tokens),
         "X-Recollect-Context-Ms": f"{completion.context_ms:.1f}",
         "Cache-Control": "no-store",
     }
+    if completion.conversation is not None:
+        headers["X-Recollect-Conversation"] = quote(completion.conversation, safe=" /:@+,;=()[]{}!*'")
+    if completion.is_task:
+        headers["X-Recollect-Task"] = "true"
     if completion.degraded:
         headers["X-Recollect-Degraded"] = ",".join(dict.fromkeys(completion.degraded))
     return headers
@@ -208,4 +212,4 @@ def _is_callers_fault(error: RecollectError) -> bool:
 def _error_to_json(error: RecollectError) -> JsonObject:
     is_invalid = isinstance(error, InvalidInput | Denied) or _is_callers_fault(error)
     kind = "invalid_request_error" if is_invalid else "server_error"
-    return {"error": {"message": error.full_message, "type": kind, "param": None, "code": error.code}}
+    return openai_errors.error_to_json(error.full_message, error.code, kind)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from http import HTTPMethod
+from typing import Any, Final, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +13,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match, Route
+from starlette.routing import Match
 
 from recollect.core.errors import (
     Conflict,
@@ -23,6 +24,7 @@ from recollect.core.errors import (
     RecollectError,
     StoreUnavailable,
 )
+from recollect.server import openai_errors
 
 CLIENT_GONE_STATUS: Final = 499  # for logs and metrics: the client left before its request was complete
 MEDIA_TYPE: Final = "application/problem+json"
@@ -80,30 +82,47 @@ def problem_response(
     return Response(content.encode("utf-8", "replace"), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def error_response(error: RecollectError) -> Response:
+def error_response(error: RecollectError, path: str = "") -> Response:
     """Build the response for an error of ours."""
-    retry = {"Retry-After": "1"} if status_of(error) in (429, 503) else None
-    return problem_response(status_of(error), error.code, error.full_message, headers=retry, retryable=error.retryable)
+    status = status_of(error)
+    retry = {"Retry-After": "1"} if status in (429, 503) else None
+    return refusal_response(path, status, error.code, error.full_message, headers=retry, retryable=error.retryable)
 
 
-def unexpected_response() -> Response:
+def unexpected_response(path: str) -> Response:
     """Build the response for an error that is not ours. Its text stays in the server."""
-    return problem_response(500, "unexpected", "Something unexpected failed; the server's log says where.")
+    return refusal_response(path, 500, "unexpected", "Something unexpected failed; the server's log says where.")
+
+
+def refusal_response(
+    path: str,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    retryable: bool = False,
+    **more: Any,
+) -> Response:
+    """Build the response for an error, in the form that clients of this path read. `more` is for problems alone."""
+    if openai_errors.is_openai_path(path):
+        return openai_errors.error_response(status, code, detail, headers)
+    return problem_response(status, code, detail, headers=headers, retryable=retryable, **more)
 
 
 def install_handlers(app: FastAPI) -> None:
     """Make the app answer every error as a problem."""
 
     @app.exception_handler(RecollectError)
-    async def handle_recollect_error(_: Request, error: RecollectError) -> Response:
-        return error_response(error)
+    async def handle_recollect_error(request: Request, error: RecollectError) -> Response:
+        return error_response(error, request.scope["path"])
 
     @app.exception_handler(ClientDisconnect)
     async def handle_disconnect(_: Request, __: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_GONE_STATUS)
 
     @app.exception_handler(RequestValidationError)
-    async def handle_invalid_request(_: Request, error: RequestValidationError) -> Response:
+    async def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
         fields = [
             {
                 "where": [str(part) for part in field["loc"]],
@@ -114,28 +133,32 @@ def install_handlers(app: FastAPI) -> None:
         ]
         first = fields[0] if fields else {"where": [], "message": "It cannot be read."}
         detail = f"{'.'.join(first['where'])}: {first['message']}"
-        return problem_response(422, "invalid_request", detail, errors=fields)
+        return refusal_response(request.scope["path"], 422, "invalid_request", detail, errors=fields)
 
     @app.exception_handler(HTTPException)
     async def handle_http_error(request: Request, error: HTTPException) -> Response:
-        refusal = getattr(error, "response", None)  # set by `guard.Refusal`
-        if isinstance(refusal, Response):
-            return refusal
+        path = request.scope["path"]
+        respond = getattr(error, "response_at", None)  # of `guard.Refusal`
+        if respond is not None:
+            return cast(Response, respond(path))
+        if error.status_code == 404 and openai_errors.is_openai_path(path):
+            return openai_errors.not_found_response(path)
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
         title = _TITLES.get(error.status_code, "Error")
         headers = dict(error.headers or {})
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request))
-        return problem_response(error.status_code, code, f"{title}.", headers=headers)
+        return refusal_response(path, error.status_code, code, f"{title}.", headers=headers)
 
 
 def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
-    """Return the methods that a path allows, collected from all its routes."""
-    methods = set[str]()
-    for route in app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
-            methods |= route.methods or set()
-    return sorted(methods)
+    """Return the methods that a path allows. Each is tried, because included routers do not list theirs."""
+    scope = {"type": "http", "path": request.scope["path"], "root_path": ""}
+    return [
+        method
+        for method in sorted(HTTPMethod)
+        if any(route.matches(scope | {"method": method})[0] == Match.FULL for route in app.routes)
+    ]
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticSerializationError, to_json
 
 from recollect.admin.access import Access, Grant
+from recollect.admin.named_person import act_as
 from recollect.admin.server_state import SharedServerState
 from recollect.chat.chats import Chats
 from recollect.chat.completions import Completions
@@ -47,6 +48,15 @@ class Caller:
     grant: Grant
     parts: ServerParts
     request: Request
+
+    def act_as(self, person: str) -> Caller:
+        """Return the caller as the person whom a body names, if the key may act for others; otherwise the same."""
+        grant = act_as(self.grant, person)
+        if grant is self.grant:
+            return self
+        self.request.state.move_token(self.grant, grant)
+        memory = self.parts.memory.of(grant.principal, actor=grant.key)
+        return dataclasses.replace(self, memory=memory, grant=grant)
 
     @property
     def operator_memory(self) -> AsyncMemory:
@@ -94,6 +104,9 @@ MessageId = Annotated[
 ]
 TopicId = Annotated[
     str, Path(min_length=1, max_length=200, pattern=VISIBLE_PATTERN, description="the id of a topic"), _restore_slashes
+]
+ModelName = Annotated[
+    str, Path(max_length=200, description="the name of a model", examples=["recollect"]), _restore_slashes
 ]
 IdempotencyKey = Annotated[
     str | None,

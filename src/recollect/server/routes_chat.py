@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
+from recollect.chat.completions import Attempt
 from recollect.chat.run import ChatRequest
-from recollect.server import openai, schemas, sse
+from recollect.core.errors import NotFound
+from recollect.server import embeddings, openai, openai_errors, schemas, sse
 from recollect.server.problems import problem_responses
 from recollect.server.request import (
     ConversationName,
     IdempotencyKey,
+    ModelName,
     Reader,
     Writer,
     claim_idempotency_key,
@@ -23,6 +26,7 @@ from recollect.server.request import (
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
 openai_router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
+RETRY_COUNT_HEADER: Final = "x-stainless-retry-count"  # official clients number their attempts with it
 _STREAM_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events: one `sources`, any number of `delta`, at most one `error`, one `done`.",
@@ -64,6 +68,35 @@ async def models(caller: Reader) -> Response:
     return json_response({"object": "list", "data": await caller.parts.completions.models()})
 
 
+@openai_router.get(
+    "/models/{model:path}", response_model=schemas.ModelOut, responses=openai_errors.error_responses(404)
+)
+async def get_model(caller: Reader, model: ModelName) -> Response:
+    """Return one of the models, or the embedder."""
+    if model in embeddings.MODEL_NAMES[:2]:
+        return json_response({"id": model, "object": "model", "created": 0, "owned_by": "recollect"})
+    for listed in await caller.parts.completions.models():
+        if listed["id"] == model:
+            return json_response(listed)
+    raise NotFound("model_not_found", f"There is no model {model[:80]!r} here. GET /v1/models lists those there are.")
+
+
+@openai_router.post(
+    "/embeddings",
+    response_model=schemas.EmbeddingsOut,
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/json": {"schema": embeddings.REQUEST_SCHEMA}}}
+    },
+    responses=openai_errors.error_responses(404),
+)
+async def embed(request: Request, caller: Reader) -> Response:
+    """Embed texts with the built-in embedder. Nothing is stored, and no memory is read."""
+    body = await request.body()
+    sse.check_stream_limit(caller)
+    with caller.parts.completions.counted(caller.memory.principal.person):
+        return await request.app.state.embeddings.create(body)  # type: ignore[no-any-return]
+
+
 @openai_router.post(
     "/chat/completions",
     response_class=Response,
@@ -78,11 +111,15 @@ async def complete(
     conversation: Annotated[
         str | None, Header(alias="X-Recollect-Conversation", pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")
     ] = None,
-    mode: Annotated[Literal["on", "read", "off"], Header(alias="X-Recollect-Mode")] = "on",
+    mode: Annotated[Literal["on", "read", "off"] | None, Header(alias="X-Recollect-Mode")] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Answer as OpenAI's API does, with memory added to the prompt.
 
-    The conversation is named by the header, else by `metadata.conversation`, else by `user`.
+    The conversation is named by the header, else by `metadata.conversation`, else it is found by the history that is
+    sent. `user` names the person on a server without keys and for keys with the scope `act_as`. Without a mode, memory
+    is on, except for titles, tags and the like that a front-end asks for itself: they are answered and not stored.
     """
     name = None if conversation is None else unquote(conversation)
-    return await openai.complete(caller, await request.body(), conversation=name, mode=mode)
+    attempt = Attempt(idempotency_key, is_retry=request.headers.get(RETRY_COUNT_HEADER, "0") != "0")
+    return await openai.complete(caller, await request.body(), conversation=name, mode=mode, attempt=attempt)

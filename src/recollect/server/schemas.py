@@ -216,6 +216,30 @@ class ModelsOut(BaseModel):
     data: list[ModelOut]
 
 
+class EmbeddingOut(BaseModel):
+    """The vector of one text, in OpenAI's form."""
+
+    object: str
+    index: int
+    embedding: list[float] | str = Field(description="as `encoding_format` says: numbers, or base64 of 32-bit floats")
+
+
+class EmbeddingUsageOut(BaseModel):
+    """The tokens of all texts of a request."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsOut(BaseModel):
+    """The vectors of texts, in their order, in OpenAI's form."""
+
+    object: str
+    data: list[EmbeddingOut]
+    model: str
+    usage: EmbeddingUsageOut
+
+
 # Topics
 
 
@@ -360,7 +384,12 @@ class KeyIn(RequestBody):
     department: Name | None = None
     ministry: Name | None = None
     clearances: list[Name] = Field([], max_length=20)
-    scopes: list[Literal["read", "write", "admin"]] = Field(["read", "write"], min_length=1, max_length=3)
+    scopes: list[Literal["read", "write", "admin", "act_as"]] = Field(
+        ["read", "write"],
+        min_length=1,
+        max_length=4,
+        description="`act_as`: an application's key, which names the person of each request; never with `admin`",
+    )
     days: float | None = Field(None, gt=0, le=36_500, description="until it expires; null: never")
 
 

@@ -29,7 +29,8 @@ _COLUMNS: Final = ("key", *(field.name for field in FIELDS if field.column is no
 class Request:
     """Drafts for one conversation, and how to describe it if it must be created.
 
-    `prepared` has each draft with its words, encoded for the word index.
+    `prepared` has each draft with its words, encoded for the word index. With `expected_seq`, nothing is stored unless
+    the conversation exists and its newest message has this seq.
     """
 
     principal: Principal
@@ -37,12 +38,16 @@ class Request:
     about: About
     now: int
     prepared: Sequence[tuple[Draft, bytes]]
+    expected_seq: int | None = None
 
-    def lock(self, tx: Transaction) -> Row:
-        """Find the conversation or create it. Others cannot append to it until the transaction ends."""
+    def lock(self, tx: Transaction) -> Row | None:
+        """Find the conversation or create it. Others cannot append to it until the transaction ends.
+
+        Return None if it must exist and does not.
+        """
         while True:
             row = tx.one("lock_conversation", person=self.principal.person, conversation=self.conversation)
-            if row is not None:
+            if row is not None or self.expected_seq is not None:
                 return row
             tx.run(
                 "create_conversation",
@@ -57,14 +62,20 @@ class Request:
 
 
 def append(tx: Transaction, requests: Sequence[Request], texts: Texts) -> list[list[Appended]]:
-    """Store the drafts whose ids are new. Return for each request all of its messages as stored."""
+    """Store the drafts whose ids are new. Return for each request all of its messages as stored.
+
+    The list of a request is empty if its conversation does not end with the message that it expected.
+    """
     appends: dict[tuple[str, str], _ConversationAppend] = {}
     # Two groups that lock the same conversations take them in the same order, so that neither waits for the other.
     for request in sorted(requests, key=lambda request: (request.principal.person, request.conversation)):
         name = (request.principal.person, request.conversation)
-        if name not in appends:
-            appends[name] = _ConversationAppend(request, request.lock(tx), texts)
-    results = [appends[request.principal.person, request.conversation].add(tx, request) for request in requests]
+        if name not in appends and (row := request.lock(tx)) is not None:
+            appends[name] = _ConversationAppend(request, row, texts)
+    results: list[list[Appended]] = []
+    for request in requests:
+        conversation_append = appends.get((request.principal.person, request.conversation))
+        results.append([] if conversation_append is None else conversation_append.add(tx, request))
     new_rows = [pair for conversation in appends.values() for pair in conversation.new_rows]
     save_messages(tx, [row for row, _ in new_rows])
     save_word_rows(tx, new_rows)
@@ -84,6 +95,8 @@ class _ConversationAppend:
         self.new_rows: list[tuple[Row, bytes]] = []  # each with its words
 
     def add(self, tx: Transaction, request: Request) -> list[Appended]:
+        if request.expected_seq not in (None, self._seq):
+            return []
         stored = self._stored_messages(tx, [draft for draft, _ in request.prepared])
         result = []
         for draft, words in request.prepared:

@@ -12,6 +12,7 @@ from recollect.core import times, word_index
 from recollect.core.json_text import to_json
 from recollect.core.message import Appended, Draft, Message
 from recollect.core.models import About, Conversation, JsonObject, Principal
+from recollect.core.unnamed_chat import StoredPath
 from recollect.storage.append import Request, append
 from recollect.storage.driver import Handler, Row, RunInTransaction, Transaction
 from recollect.storage.rows import no_conversation, to_conversation, to_message
@@ -61,14 +62,18 @@ class LogStore:
         *,
         now: datetime,
         about: About | None = None,
+        expected_seq: int | None = None,
     ) -> Future[list[Appended]]:
-        """Do what `append` does, without an event loop. The future resolves when the messages are durable."""
+        """Do what `append` does, without an event loop. The future resolves when the messages are durable.
+
+        With `expected_seq`, nothing is stored and the result is empty unless the newest message has this seq.
+        """
         prepared = [
             (draft, word_index.encode_row(draft.content, draft.name, draft.model_variant, role=draft.role))
             for draft in drafts
         ]
         moment = times.to_micros(now)
-        request = Request(principal, conversation, about or About(), moment, prepared)
+        request = Request(principal, conversation, about or About(), moment, prepared, expected_seq)
         return self._write_together(self._append, request)
 
     def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:
@@ -113,6 +118,40 @@ class LogStore:
             return 0 if row is None else len(tx.all("known_messages", key=row["key"], ids=to_json(ids)))
 
         return await self._read(count)
+
+    # What clients without conversation names send
+
+    async def find_paths(self, principal: Principal, id: str, names: tuple[str, str]) -> list[StoredPath]:
+        """Return up to two conversations that have a message with this id.
+
+        Their names are in a range: from the first of `names` to before the second. Those whose newest message it is
+        come first, then those that were written to last.
+        """
+        params = {"person": principal.person, "id": id, "first_name": names[0], "after_name": names[1]}
+        rows = await self._read(lambda tx: tx.all("find_paths", **params))
+        return [
+            StoredPath(row["name"], row["seq"], row["seq"] == row["last_seq"], row["model_variant"] is not None)
+            for row in rows
+        ]
+
+    async def known_messages(
+        self, principal: Principal, conversation: str, ids: Sequence[str]
+    ) -> tuple[dict[str, Message], int]:
+        """Return the stored messages that have these ids, by id, and the seq of the conversation's newest message."""
+
+        def find(tx: Transaction) -> tuple[list[Row], int]:
+            row = tx.one("get_conversation", person=principal.person, conversation=conversation)
+            if row is None:
+                return [], 0
+            return self._texts.fill(tx, tx.all("known_messages", key=row["key"], ids=to_json(ids))), row["last_seq"]
+
+        rows, last_seq = await self._read(find)
+        return {row["id"]: to_message(row, conversation) for row in rows}, last_seq
+
+    async def latest_names(self, principal: Principal, names: tuple[str, str], *, limit: int) -> list[str]:
+        """Return the conversations that were written to last, with names in a range."""
+        params = {"person": principal.person, "first_name": names[0], "after_name": names[1], "limit": limit}
+        return [row["name"] for row in await self._read(lambda tx: tx.all("latest_names", **params))]
 
     # Conversations
 

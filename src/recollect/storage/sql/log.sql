@@ -45,6 +45,18 @@ LEFT JOIN texts x ON x.message_key = m.key
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after
 ORDER BY m.seq LIMIT :limit;
 
+-- name: find_paths
+-- An id that was made of a message and all before it stands for the whole path. Names are searched as a range.
+SELECT c.name, c.last_seq, m.seq, m.model_variant
+FROM conversations c JOIN messages m ON m.conversation_key = c.key AND m.id = :id
+WHERE c.person = :person AND c.name >= :first_name AND c.name < :after_name
+ORDER BY CASE WHEN m.seq = c.last_seq THEN 0 ELSE 1 END, c.last_at DESC, c.key DESC LIMIT 2;
+
+-- name: latest_names
+SELECT c.name FROM conversations c
+WHERE c.person = :person AND c.name >= :first_name AND c.name < :after_name
+ORDER BY c.last_at DESC, c.key DESC LIMIT :limit;
+
 -- name: count_rows
 SELECT (SELECT count(*) FROM conversations WHERE person = :person) AS conversations,
        (SELECT count(*) FROM conversations
