@@ -200,7 +200,7 @@ class Chats:
             text = await answers.quote_memory(memory, request.conversation, state.question_text, recall=recall)
             for piece in assistant.split_for_streaming(text):
                 self._publish_piece(run, state, piece)
-                state.answer.content += piece
+                state.answer.add_text(piece)
             state.answer.finish_reason = "stop"
             return
         model_request = {"model": state.model, "messages": prompt.messages}

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from recollect.core.errors import InvalidInput, ProviderUnavailable
+from recollect.providers.event_stream import EventDecoder
 from recollect.providers.resilience import (
     AttemptFailed,
     BreakerSettings,
-    CircuitBreaker,
+    CircuitBreakers,
     Timeouts,
     Timing,
     call_with_retries,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024  # of one piece of a streamed answer; a picture in it may be large
 _ERROR_CODE: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # too plain to carry content or keys
 
 
@@ -63,30 +65,27 @@ class Endpoint:
         self._timeout = timeout
         self._retries = retries
         self._timing = timing
-        self._breaker = CircuitBreaker(breaker, provider=self.host, monotonic=timing.monotonic)
+        self._breakers = CircuitBreakers(breaker, provider=self.host, monotonic=timing.monotonic)
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._closed = False
 
     async def post(self, path: str, payload: Mapping[str, Any]) -> object:
         """Send JSON and return the JSON of the reply. Raise `ProviderUnavailable` for everything that can go wrong."""
-        return await self._request("POST", path, _encode(payload))
+        return await self._request("POST", path, _encode(payload), _breaker_name(path, payload))
 
     async def get(self, path: str) -> object:
         """Return the JSON that lies at `path`. Raise `ProviderUnavailable` as `post` does."""
-        return await self._request("GET", path, None)
+        return await self._request("GET", path, None, path)
 
-    async def _request(self, method: str, path: str, body: bytes | None) -> object:
+    async def _request(self, method: str, path: str, body: bytes | None, breaker_name: str) -> object:
         async def attempt(seconds: float) -> bytes:
             return await self._attempt(method, path, body, seconds)
 
-        reply = await call_with_retries(
-            attempt,
-            retries=self._retries,
-            timeouts=self._timeout,
-            breaker=self._breaker,
-            timing=self._timing,
-        )
+        with self._breakers.of(breaker_name) as breaker:
+            reply = await call_with_retries(
+                attempt, retries=self._retries, timeouts=self._timeout, breaker=breaker, timing=self._timing
+            )
         try:
             return json.loads(reply)
         except (ValueError, RecursionError) as error:
@@ -118,7 +117,11 @@ class Endpoint:
         request = client.build_request(
             "POST", self._base_url + path, content=_encode(payload), headers={"Accept": "text/event-stream"}
         )
-        with self._breaker.attempt(), self._translate_errors(event_timeout):
+        with (
+            self._breakers.of(_breaker_name(path, payload)) as breaker,
+            breaker.attempt(),
+            self._translate_errors(event_timeout),
+        ):
             async with asyncio.timeout(event_timeout):
                 response = await client.send(request, stream=True)
             try:
@@ -133,7 +136,7 @@ class Endpoint:
                     if data == "[DONE]":
                         return
                     piece = self._parse_piece(data)
-                    self._breaker.note_answer()
+                    breaker.note_answer()
                     yield piece
             finally:
                 await response.aclose()
@@ -147,7 +150,8 @@ class Endpoint:
         if not isinstance(piece, dict):
             raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is no object.")
         if piece.get("error") is not None:
-            raise AttemptFailed("provider_error", f"{self.host} reported an error in the middle of its answer.")
+            message = f"{self.host} reported an error in the middle of its answer."
+            raise AttemptFailed("provider_error", message, is_fault=not _is_callers_error(piece["error"]))
         return piece
 
     @contextmanager
@@ -182,10 +186,12 @@ class Endpoint:
         answered = f"{self.host} answered {status}{await self._reason(response)}"
         if status == 429:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
-            return AttemptFailed("provider_rate_limited", f"{answered}: too many requests.", retry_after=wait)
+            return AttemptFailed(
+                "provider_rate_limited", f"{answered}: too many requests.", retry_after=wait, is_fault=False
+            )
         if status in (408, 409) or status >= 500:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
-            return AttemptFailed("provider_error", f"{answered}.", retry_after=wait)
+            return AttemptFailed("provider_error", f"{answered}.", retry_after=wait, is_fault=status >= 500)
         if status in (401, 403):
             return AttemptFailed(
                 "provider_unauthorized", f"{answered}: check the API key and what it may do.", retryable=False
@@ -233,31 +239,44 @@ class Endpoint:
             await client.aclose()
 
 
+def _breaker_name(path: str, payload: Mapping[str, Any]) -> str:
+    """Return the name of the circuit breaker of a request: what is asked for, and of which model."""
+    prompt = get_member(payload.get("prompt"), "id")  # of a hosted prompt, which names its own model
+    return f"{path} {payload.get('model') or prompt or ''}"
+
+
+def _is_callers_error(error: object) -> bool:
+    """Return whether an error inside a stream has a status from 400 to 499 as its code."""
+    code = get_member(error, "code")
+    return str(code).isdecimal() and 400 <= int(str(code)[:4]) < 500
+
+
 def _encode(payload: Mapping[str, Any]) -> bytes:
     return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
 
 
 async def _read_events(response: httpx.Response, host: str) -> AsyncIterator[str]:
-    """Yield the `data` of each event. Raise `AttemptFailed` if the reply is not a stream of events."""
+    """Yield the `data` of each event. Raise `AttemptFailed` if the reply is not a stream of events, or too large."""
     kind = response.headers.get("Content-Type", "")
     if not kind.startswith("text/event-stream"):
         raise AttemptFailed("provider_bad_reply", f"{host} sent no stream of events.", retryable=False)
-    buffer, size, lines = b"", 0, list[str]()
+    decoder, size = EventDecoder(), 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
         if size > MAX_REPLY_BYTES:
             raise AttemptFailed(
                 "provider_bad_reply", f"{host} sent more than {MAX_REPLY_BYTES} bytes.", retryable=False
             )
-        *complete, buffer = (buffer + chunk).replace(b"\r\n", b"\n").split(b"\n")
-        for line in complete:
-            if line.startswith(b"data:"):
-                lines.append(line[5:].decode("utf-8", "replace").removeprefix(" "))
-            elif not line and lines:
-                yield "\n".join(lines)
-                lines = []
-    if lines:
-        yield "\n".join(lines)
+        for data in decoder.feed(chunk):
+            yield data
+        if decoder.pending_bytes > MAX_EVENT_BYTES:
+            raise AttemptFailed(
+                "provider_bad_reply",
+                f"A piece of {host}'s answer has more than {MAX_EVENT_BYTES} bytes.",
+                retryable=False,
+            )
+    for data in decoder.end():
+        yield data
 
 
 def _check_host(base_url: str) -> str:
