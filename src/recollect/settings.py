@@ -130,6 +130,19 @@ class Settings(BaseModel):
     server_body_bytes: int = Field(
         2 * 1024 * 1024, ge=1024, le=1 << 30, description="largest body of a request, in bytes"
     )
+    server_body_seconds: float = Field(60, gt=0, le=3600, description="time for a body to arrive, in seconds")
+    server_head_bytes: int = Field(
+        64 * 1024, ge=1024, le=1 << 20, description="largest request line and headers together, in bytes"
+    )
+    server_head_seconds: float = Field(
+        10, gt=0, le=3600, description="time for request line and headers to arrive, in seconds"
+    )
+    server_connections: int = Field(
+        2000,
+        ge=10,
+        le=1_000_000,
+        description="open connections of a process; above, those that wait longest are closed",
+    )
     server_rate_per_minute: int = Field(
         1200, ge=0, le=10_000_000, description="requests per minute of one key; 0: no limit"
     )
@@ -186,7 +199,8 @@ FIXED_AT_START: Final = frozenset(
         "model_url", "model_name", "embedder_url", "embedder_name", "embedder_dimensions", "api_key",
         "provider_timeout_seconds", "provider_retries", "memory_summarizer_model",
         "prompt_id_summary_global", "prompt_version_summary_global", "chat_timeout_seconds", "server_hosts",
-        "server_origins", "server_body_bytes", "server_rate_per_minute", "server_streams", "server_session_hours",
+        "server_origins", "server_body_bytes", "server_body_seconds", "server_head_bytes", "server_head_seconds",
+        "server_connections", "server_rate_per_minute", "server_streams", "server_session_hours",
     )
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
+from recollect.server.connections import TABLE_KEY, ConnectionLimits, ConnectionTable, fit_to_file_limit
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
 from recollect.server.request import ServerParts, json_response
 from recollect.server.signals import end_answers_on_signal
@@ -93,13 +94,18 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
     parts = ServerParts(memory, access, chats, Completions(memory.upstream))
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
+        connections = ConnectionTable(connection_limits(settings), server_metrics.observe_refused_connection)
         async with memory:
             await memory.warm_up(processes=options.processes)
-            flushing = asyncio.create_task(_flush_periodically(memory))
+            background = [
+                asyncio.create_task(_flush_periodically(memory)),
+                asyncio.create_task(connections.sweep_periodically()),
+            ]
             with end_answers_on_signal(parts.chats):
-                yield
-            flushing.cancel()
+                yield {TABLE_KEY: connections}
+            for task in background:
+                task.cancel()
             await parts.chats.close(ANSWER_GRACE_SECONDS)
             await parts.completions.close(ANSWER_GRACE_SECONDS)
 
@@ -137,6 +143,17 @@ def guard_rules(options: ServerOptions, settings: Settings) -> GuardRules:
         settings.server_body_bytes,
         settings.server_rate_per_minute,
         options.person,
+    )
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """Return the limits of connections from the settings, as far as the process may have so many open files."""
+    return ConnectionLimits(
+        connections=fit_to_file_limit(settings.server_connections),
+        head_bytes=settings.server_head_bytes,
+        head_seconds=settings.server_head_seconds,
+        body_bytes=settings.server_body_bytes,
+        body_seconds=settings.server_body_seconds,
     )
 
 

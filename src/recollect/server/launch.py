@@ -21,6 +21,7 @@ from recollect.core.errors import InvalidInput
 from recollect.memory import AsyncMemory
 from recollect.server import spans, telemetry
 from recollect.server.app import ServerOptions, make_app
+from recollect.server.connections import PROTOCOL
 from recollect.server.worker_process import WorkerProcess
 
 LISTEN_BACKLOG: Final = 2048  # connections that wait to be accepted
@@ -45,6 +46,8 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
         factory=True,
         host=options.host,
         port=options.port,
+        http=PROTOCOL,
+        ws="none",
         log_config=None,
         access_log=False,  # uvicorn's lines have queries in them; the guard logs requests instead
         server_header=False,

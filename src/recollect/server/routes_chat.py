@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
@@ -84,5 +83,4 @@ async def complete(
 
     The conversation is named by the header, else by `metadata.conversation`, else by `user`.
     """
-    name = None if conversation is None else unquote(conversation)
-    return await openai.complete(caller, await request.body(), conversation=name, mode=mode)
+    return await openai.complete(caller, await request.body(), conversation=conversation, mode=mode)
