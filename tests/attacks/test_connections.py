@@ -31,6 +31,7 @@ MESSAGES = "/api/v1/conversations/trip/messages"
 HEALTH = request("GET", "/healthz")
 HALF_HEAD = b"GET /healthz HTTP/1.1\r\n" + HOST + b"X-Slow: "
 HALF_BODY = f"POST {MESSAGES} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n".encode() + HOST
+PAUSE_SECONDS = 0.5  # between two drops of a slow connection
 HALF_BODY += b'\r\n{"role": "user", '
 
 
@@ -390,6 +391,7 @@ class SlowCrowd:
                         connection.close()
                     self._sockets[number] = None
             self.rounds += 1
+            self._ending.wait(PAUSE_SECONDS)  # slow, not many: a flood of requests is another attack
 
     def _open(self, number: int) -> None:
         connection = socket.create_connection(("127.0.0.1", self._port), 5)
