@@ -7,6 +7,7 @@ not end; the clients give up after minutes.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -17,14 +18,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 import recollect
 from recollect.server import app, connections
 from recollect.server.connections import MAX_HEADERS, MAX_PIPELINED_REQUESTS, ConnectionLimits, fit_to_file_limit
 from support.raw_http import HOST, RawConnection, message, request
-from support.serving import RunningServer, make_server
+from support.serving import RunningServer, make_server, wait_for
 from support.upstream import ANSWER, ModelServer, Trouble
 
 MESSAGES = "/api/v1/conversations/trip/messages"
@@ -183,6 +183,7 @@ def test_the_body_of_a_refused_request_is_not_awaited_for_ever(limited: Any) -> 
             assert connection.is_closed()
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_is_left_and_one_that_reads_slowly_is_not(
     limited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,9 +371,13 @@ class SlowCrowd:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
-        for connection in self._sockets:
-            if connection is not None:
-                connection.close()
+        for number in range(len(self._sockets)):
+            self._close(number)
+
+    def _close(self, number: int) -> None:
+        connection, self._sockets[number] = self._sockets[number], None
+        if connection is not None:
+            connection.close()
 
     def _attack(self) -> None:
         while not self._ending.is_set():
@@ -387,9 +392,7 @@ class SlowCrowd:
                 except BlockingIOError:
                     pass
                 except OSError:
-                    if connection is not None:
-                        connection.close()
-                    self._sockets[number] = None
+                    self._close(number)
             self.rounds += 1
             self._ending.wait(PAUSE_SECONDS)  # slow, not many: a flood of requests is another attack
 
@@ -403,29 +406,21 @@ class SlowCrowd:
 @contextmanager
 def serve(folder: Path, *, workers: int, files: int) -> Iterator[int]:
     """Run `recollect serve` in processes that may open so many files, and yield its port."""
-
-    def limit_files() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "recollect", "serve", "--port", str(port), "--workers", str(workers)]
-    source = str(Path(recollect.__file__).parents[1])
-    process = subprocess.Popen(
-        [*command, "--db", str(folder / "memory.db")],
-        env=os.environ | {"PYTHONPATH": source},
-        stdout=subprocess.DEVNULL,
-        stderr=(folder / "log").open("wb"),
-        preexec_fn=limit_files,
-    )
+    command = [sys.executable, "-m", "recollect", "serve", "--port", "0", "--workers", str(workers)]
+    log_file = folder / "log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command, "--db", str(folder / "memory.db")],
+            env=os.environ | {"PYTHONPATH": str(Path(recollect.__file__).parents[1])},
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
     try:
-        while True:
-            assert process.poll() is None, (folder / "log").read_text()
-            with suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200:
-                    break
-        yield port
+        address = wait_for(lambda: process.poll() or re.search(r"listens on http://\S+:(\d+)", log_file.read_text()))
+        assert isinstance(address, re.Match), log_file.read_text()
+        with RawConnection(int(address[1])) as connection:
+            assert connection.send(HEALTH).reply().status == 200
+        yield int(address[1])
     finally:
         process.terminate()
         process.wait(60)
