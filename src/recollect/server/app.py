@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 
@@ -20,6 +20,7 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import RecollectError
 from recollect.memory import AsyncMemory
 from recollect.server import (
+    api_page,
     problems,
     routes_access,
     routes_chat,
@@ -189,8 +190,10 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
         return JSONResponse(build_openapi(app, keys=await parts.access.has_keys()))
 
     @app.get("/api/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return Response(render_docs_page(build_openapi(app, keys=False)), media_type="text/html")
+    async def docs(request: Request) -> Response:
+        keys = await parts.access.has_keys()
+        page = api_page.render_page(build_openapi(app, keys=keys), address=str(request.base_url), keys=keys)
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": api_page.POLICY})
 
 
 def build_openapi(app: FastAPI, *, keys: bool) -> dict[str, Any]:
@@ -231,17 +234,3 @@ def _add_links(document: dict[str, Any]) -> None:
     for name, status, target, parameters in _LINKS:
         links = operations_by_name[name]["responses"][status].setdefault("links", {})
         links[target] = {"operationId": operations_by_name[target]["operationId"], "parameters": parameters}
-
-
-def render_docs_page(schema: Mapping[str, Any]) -> str:
-    """Render all operations as one HTML page. It loads no scripts and no styles from elsewhere."""
-    rows = [
-        f"<tr><td><code>{method.upper()}</code></td><td><code>{path}</code></td>"
-        f"<td>{operation.get('description') or operation.get('summary', '')}</td></tr>"
-        for path, item in schema["paths"].items()
-        for method, operation in item.items()
-    ]
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Recollect: the API</title>'
-    style = "<style>body{font:16px/1.5 system-ui;margin:2rem}td{padding:.2rem 1rem .2rem 0;vertical-align:top}</style>"
-    table = f"<table>{''.join(rows)}</table>"
-    return f'{head}{style}<h1>Recollect: the API</h1><p><a href="/api/v1/openapi.json">OpenAPI</a></p>{table}'
