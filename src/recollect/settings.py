@@ -166,6 +166,19 @@ class Settings(BaseModel):
     server_body_bytes: int = _fixed(
         2 * 1024 * 1024, ge=1024, le=1 << 30, description="largest body of a request, in bytes"
     )
+    server_body_seconds: float = _fixed(60, gt=0, le=3600, description="time for a body to arrive, in seconds")
+    server_head_bytes: int = _fixed(
+        64 * 1024, ge=1024, le=1 << 20, description="largest request line and headers together, in bytes"
+    )
+    server_head_seconds: float = _fixed(
+        10, gt=0, le=3600, description="time for request line and headers to arrive, in seconds"
+    )
+    server_connections: int = _fixed(
+        2000,
+        ge=10,
+        le=1_000_000,
+        description="open connections of a process; above, those that wait longest are closed",
+    )
     server_rate_per_minute: int = _fixed(
         1200, ge=0, le=10_000_000, description="requests per minute of one key; 0: no limit"
     )

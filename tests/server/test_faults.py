@@ -307,6 +307,37 @@ def test_errors_inside_streams_count_as_failures_too(trouble: Trouble, db: str, 
         assert len(model.bodies) == 5
 
 
+def test_a_model_that_one_person_broke_stops_nobody_who_asks_another_model(db: str, model: ModelServer) -> None:
+    with make_server(db, model, monotonic=ManualTime()) as server:
+        first, second = (server.new_client(server.new_key(person)) for person in ("first", "second"))
+        model.always = Reply(500)
+        for number in range(6):
+            server.complete(f"question {number}", model="broken", client=first)
+            server.chat("trip", f"question {number}", model="broken", client=first)
+        assert len(model.bodies) == 5
+        model.always = None
+        assert server.chat("trip", "And me?", client=second).text == ANSWER
+        assert server.complete("And me?", model="healthy", client=second).status_code == 200
+        assert server.complete("And me?", model="broken", client=second).json()["error"]["code"] == (
+            "provider_circuit_open"
+        )
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429])
+def test_requests_that_a_model_refuses_never_stop_the_requests_of_others(
+    status: int, db: str, model: ModelServer
+) -> None:
+    with make_server(db, model, monotonic=ManualTime()) as server:
+        first, second = (server.new_client(server.new_key(person)) for person in ("first", "second"))
+        model.always = Reply(status)
+        for number in range(7):
+            server.complete("Hello?", model=f"unknown-{number}", client=first)
+            server.complete("Hello?", model="gpt-test", client=first)
+        assert len(model.bodies) == 14
+        model.always = None
+        assert server.complete("And me?", model="gpt-test", client=second).status_code == 200
+
+
 def test_a_stopped_probe_does_not_keep_the_circuit_open(db: str, model: ModelServer) -> None:
     clock = ManualTime()
     with make_server(db, model, monotonic=clock) as server:

@@ -26,6 +26,7 @@ from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.resilience import Timing
 from recollect.server.app import ServerOptions, make_app
+from recollect.server.connections import PROTOCOL
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
 from support.upstream import ModelServer
@@ -72,7 +73,14 @@ class RunningServer:
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(
-            self.app, log_config=None, access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=1
+            self.app,
+            http=PROTOCOL,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=1,
         )
         self._server = _Uvicorn(config)
         self._thread = threading.Thread(target=self._run, name="server", daemon=True)

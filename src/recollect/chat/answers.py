@@ -200,7 +200,7 @@ async def stream_answer(upstream: Upstream, request: Mapping[str, Any], answer: 
             text = answer.add_chunk(chunk)
             if text:
                 yield text
-            if len(answer.content) > MAX_ANSWER_CHARACTERS:
+            if answer.length > MAX_ANSWER_CHARACTERS:
                 answer.finish_reason = "length"
                 return
     if answer.is_empty:

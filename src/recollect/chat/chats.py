@@ -209,7 +209,7 @@ class Chats:
         self._publish_sources(run, state, assistant.notice(state.question_text) if is_first else None)
         for piece in assistant.split_for_streaming(quoted.text):
             self._publish_piece(run, state, piece)
-            state.answer.content += piece
+            state.answer.add_text(piece)
         state.answer.finish_reason = "stop"
 
     @staticmethod

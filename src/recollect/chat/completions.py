@@ -191,7 +191,7 @@ class Completions:
     async def complete(self, completion: Completion) -> JsonObject:
         """Return the whole answer as the model gave it, and store it."""
         if self._upstream is None or self.is_built_in(completion):
-            completion.answer.content = await self._quote_memory(completion)
+            completion.answer.add_text(await self._quote_memory(completion))
             content = completion.answer.content + self._notice_after(completion)
             reply = _to_completion_json(completion, {"message": {"role": "assistant", "content": content}})
         else:
@@ -231,7 +231,7 @@ class Completions:
         text = await self._quote_memory(completion)
         yield _to_chunk_json(completion, {"role": "assistant", "content": ""})
         for piece in assistant.split_for_streaming(text):
-            completion.answer.content += piece
+            completion.answer.add_text(piece)
             yield _to_chunk_json(completion, {"content": piece})
         if notice := self._notice_after(completion):
             yield _to_chunk_json(completion, {"content": notice})

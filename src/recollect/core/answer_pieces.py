@@ -1,6 +1,7 @@
 """Assembles a model's streamed answer, text and tool calls, from its chunks.
 
-Chunks come from outside and may hold anything: fields of the wrong type are ignored.
+Chunks come from outside and may hold anything: fields of the wrong type are ignored. An answer may have hundreds of
+thousands of pieces, so adding one must not copy those before it.
 """
 
 from __future__ import annotations
@@ -12,37 +13,75 @@ from typing import Any
 from recollect.core.models import JsonObject
 
 
+class TextPieces:
+    """A text that grows piece by piece. The pieces are joined when the text is asked for."""
+
+    __slots__ = ("_pieces", "length")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.length = 0  # in characters
+
+    def add(self, piece: str) -> None:
+        """Add a piece at the end."""
+        if piece:
+            self._pieces.append(piece)
+            self.length += len(piece)
+
+    def join(self) -> str:
+        """Return the whole text."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+
 @dataclass(slots=True)
 class StreamedAnswer:
     """The part of an answer that has arrived so far. `calls` holds the tool calls by their index."""
 
-    content: str = ""
-    refusal: str = ""
     calls: dict[int, JsonObject] = field(default_factory=dict)
     finish_reason: str | None = None
     model: str | None = None
     usage: JsonObject | None = None
+    _content: TextPieces = field(default_factory=TextPieces)
+    _refusal: TextPieces = field(default_factory=TextPieces)
+
+    @property
+    def content(self) -> str:
+        """Return the text so far. Use `length` where only its length matters."""
+        return self._content.join()
+
+    @property
+    def refusal(self) -> str:
+        """Return the text with which the model refused, as far as it came."""
+        return self._refusal.join()
+
+    @property
+    def length(self) -> int:
+        """Return the characters of the text so far, without joining its pieces."""
+        return self._content.length
 
     @property
     def tool_calls(self) -> list[JsonObject] | None:
         """Return the tool calls in the order of their indexes, or None if there are none."""
-        return [self.calls[index] for index in sorted(self.calls)] or None
+        return [_join_call(self.calls[index]) for index in sorted(self.calls)] or None
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is no text, no refusal and no tool call yet."""
-        return not (self.content or self.refusal or self.calls)
+        return not (self._content.length or self._refusal.length or self.calls)
+
+    def add_text(self, piece: str) -> None:
+        """Add a piece of text."""
+        self._content.add(piece)
 
     def add_chunk(self, chunk: object) -> str:
         """Add a chunk of a streamed answer and return the text that is new in it."""
         if not isinstance(chunk, Mapping):
             return ""
         self._add_model_and_usage(chunk)
-        new_text = ""
-        for choice in _mappings(chunk.get("choices")):
-            if choice.get("index") in (0, None):
-                new_text += self._add_choice(choice, choice.get("delta"))
-        return new_text
+        choices = (choice for choice in _mappings(chunk.get("choices")) if choice.get("index") in (0, None))
+        return "".join([self._add_choice(choice, choice.get("delta")) for choice in choices])
 
     def add_reply(self, reply: object) -> None:
         """Add an answer that arrived whole, not in chunks."""
@@ -64,8 +103,8 @@ class StreamedAnswer:
             return ""
         content, refusal = message.get("content"), message.get("refusal")
         new_text = content if isinstance(content, str) else ""
-        self.content += new_text
-        self.refusal += refusal if isinstance(refusal, str) else ""
+        self._content.add(new_text)
+        self._refusal.add(refusal if isinstance(refusal, str) else "")
         for position, call in enumerate(_mappings(message.get("tool_calls"))):
             self._add_call(call, position)
         return new_text
@@ -75,14 +114,21 @@ class StreamedAnswer:
         index = piece.get("index")
         call = self.calls.setdefault(index if isinstance(index, int) else position, {})
         for name, value in piece.items():
-            if name == "index" or value is None:
+            if name == "index" or value is None or (name == "function" and not isinstance(value, Mapping)):
                 continue
-            if name == "function" and isinstance(value, Mapping):
-                function = call.setdefault("function", {"name": "", "arguments": ""})
-                for part in ("name", "arguments"):
-                    function[part] += value.get(part) if isinstance(value.get(part), str) else ""
+            if name == "function":
+                function = call.setdefault("function", {"name": TextPieces(), "arguments": TextPieces()})
+                for part, pieces in function.items():
+                    pieces.add(value.get(part) if isinstance(value.get(part), str) else "")
             else:
                 call[name] = value
+
+
+def _join_call(call: JsonObject) -> JsonObject:
+    """Return a tool call with the pieces of its function joined."""
+    if "function" not in call:
+        return call
+    return call | {"function": {part: pieces.join() for part, pieces in call["function"].items()}}
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

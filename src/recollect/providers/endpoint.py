@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 
 from recollect.core.errors import InvalidInput, ProviderUnavailable
 from recollect.core.text import replace_unstorable
+from recollect.providers.event_stream import EventDecoder
 from recollect.providers.resilience import (
     AttemptFailed,
     BreakerSettings,
-    CircuitBreaker,
+    CircuitBreakers,
     Timeouts,
     Timing,
     call_with_retries,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
 MAX_REFUSAL_BYTES: Final = 64 * 1024
 MAX_EXPLANATION_CHARACTERS: Final = 500
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024  # of one piece of a streamed answer; a picture in it may be large
 _ERROR_CODE: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # too plain to carry content or keys
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|api|key|gsk|xai|hf)[-_][\w*-]{6,200}|(?<=Bearer )\S{6,500}", re.IGNORECASE)
 
@@ -69,30 +71,27 @@ class Endpoint:
         self._timeout = timeout
         self._retries = retries
         self._timing = timing
-        self._breaker = CircuitBreaker(breaker, provider=self.host, monotonic=timing.monotonic)
+        self._breakers = CircuitBreakers(breaker, provider=self.host, monotonic=timing.monotonic)
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._closed = False
 
     async def post(self, path: str, payload: Mapping[str, Any]) -> object:
         """Send JSON and return the JSON of the reply. Raise `ProviderUnavailable` for everything that can go wrong."""
-        return await self._request("POST", path, _encode(payload))
+        return await self._request("POST", path, _encode(payload), _breaker_name(path, payload))
 
     async def get(self, path: str) -> object:
         """Return the JSON that lies at `path`. Raise `ProviderUnavailable` as `post` does."""
-        return await self._request("GET", path, None)
+        return await self._request("GET", path, None, path)
 
-    async def _request(self, method: str, path: str, body: bytes | None) -> object:
+    async def _request(self, method: str, path: str, body: bytes | None, breaker_name: str) -> object:
         async def attempt(seconds: float) -> bytes:
             return await self._attempt(method, path, body, seconds)
 
-        reply = await call_with_retries(
-            attempt,
-            retries=self._retries,
-            timeouts=self._timeout,
-            breaker=self._breaker,
-            timing=self._timing,
-        )
+        with self._breakers.of(breaker_name) as breaker:
+            reply = await call_with_retries(
+                attempt, retries=self._retries, timeouts=self._timeout, breaker=breaker, timing=self._timing
+            )
         try:
             return json.loads(reply)
         except (ValueError, RecursionError) as error:
@@ -124,7 +123,11 @@ class Endpoint:
         request = client.build_request(
             "POST", self._base_url + path, content=_encode(payload), headers={"Accept": "text/event-stream"}
         )
-        with self._breaker.attempt(), self._translate_errors(event_timeout):
+        with (
+            self._breakers.of(_breaker_name(path, payload)) as breaker,
+            breaker.attempt(),
+            self._translate_errors(event_timeout),
+        ):
             async with asyncio.timeout(event_timeout):
                 response = await client.send(request, stream=True)
             try:
@@ -139,7 +142,7 @@ class Endpoint:
                     if data == "[DONE]":
                         return
                     piece = self._parse_piece(data)
-                    self._breaker.note_answer()
+                    breaker.note_answer()
                     yield piece
             finally:
                 await response.aclose()
@@ -154,7 +157,8 @@ class Endpoint:
             raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is no object.")
         if piece.get("error") is not None:
             message = f"{self.host} reported an error in the middle of its answer."
-            raise AttemptFailed("provider_error", message, explanation=self._explain(piece))
+            is_fault, explanation = not _is_callers_error(piece["error"]), self._explain(piece)
+            raise AttemptFailed("provider_error", message, is_fault=is_fault, explanation=explanation)
         return piece
 
     @contextmanager
@@ -191,10 +195,15 @@ class Endpoint:
         if status == 429:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
             message = f"{answered}: too many requests."
-            return AttemptFailed("provider_rate_limited", message, retry_after=wait, explanation=explanation)
+            return AttemptFailed(
+                "provider_rate_limited", message, retry_after=wait, is_fault=False, explanation=explanation
+            )
         if status in (408, 409) or status >= 500:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
-            return AttemptFailed("provider_error", f"{answered}.", retry_after=wait, explanation=explanation)
+            is_fault = status >= 500
+            return AttemptFailed(
+                "provider_error", f"{answered}.", retry_after=wait, is_fault=is_fault, explanation=explanation
+            )
         if status in (401, 403):  # such an explanation may repeat the key
             return AttemptFailed(
                 "provider_unauthorized", f"{answered}: check the API key and what it may do.", retryable=False
@@ -258,31 +267,44 @@ def _describe_code(reply: object) -> str:
     return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
 
 
+def _breaker_name(path: str, payload: Mapping[str, Any]) -> str:
+    """Return the name of the circuit breaker of a request: what is asked for, and of which model."""
+    prompt = get_member(payload.get("prompt"), "id")  # of a hosted prompt, which names its own model
+    return f"{path} {payload.get('model') or prompt or ''}"
+
+
+def _is_callers_error(error: object) -> bool:
+    """Return whether an error inside a stream has a status from 400 to 499 as its code."""
+    code = get_member(error, "code")
+    return str(code).isdecimal() and 400 <= int(str(code)[:4]) < 500
+
+
 def _encode(payload: Mapping[str, Any]) -> bytes:
     return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
 
 
 async def _read_events(response: httpx.Response, host: str) -> AsyncIterator[str]:
-    """Yield the `data` of each event. Raise `AttemptFailed` if the reply is not a stream of events."""
+    """Yield the `data` of each event. Raise `AttemptFailed` if the reply is not a stream of events, or too large."""
     kind = response.headers.get("Content-Type", "")
     if not kind.startswith("text/event-stream"):
         raise AttemptFailed("provider_bad_reply", f"{host} sent no stream of events.", retryable=False)
-    buffer, size, lines = b"", 0, list[str]()
+    decoder, size = EventDecoder(), 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
         if size > MAX_REPLY_BYTES:
             raise AttemptFailed(
                 "provider_bad_reply", f"{host} sent more than {MAX_REPLY_BYTES} bytes.", retryable=False
             )
-        *complete, buffer = (buffer + chunk).replace(b"\r\n", b"\n").split(b"\n")
-        for line in complete:
-            if line.startswith(b"data:"):
-                lines.append(line[5:].decode("utf-8", "replace").removeprefix(" "))
-            elif not line and lines:
-                yield "\n".join(lines)
-                lines = []
-    if lines:
-        yield "\n".join(lines)
+        for data in decoder.feed(chunk):
+            yield data
+        if decoder.pending_bytes > MAX_EVENT_BYTES:
+            raise AttemptFailed(
+                "provider_bad_reply",
+                f"A piece of {host}'s answer has more than {MAX_EVENT_BYTES} bytes.",
+                retryable=False,
+            )
+    for data in decoder.end():
+        yield data
 
 
 def _check_host(base_url: str) -> str:

@@ -1,15 +1,17 @@
-"""Repeats failed calls to a provider, and stops calling a provider that keeps failing.
+"""Repeats failed calls to a provider, and stops calling a model that keeps failing.
 
-Owns the retry loop, the waits between attempts and the circuit breaker. Knows nothing of HTTP: an attempt is a function
-that returns an answer or raises `AttemptFailed`. Clock, sleep and randomness are arguments.
+Owns the retry loop, the waits between attempts and the circuit breakers, one for each model. Knows nothing of HTTP: an
+attempt is a function that returns an answer or raises `AttemptFailed`. Clock, sleep and randomness are arguments.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import random
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ Answer = TypeVar("Answer")
 FIRST_WAIT_SECONDS: Final = 0.5
 MAX_WAIT_SECONDS: Final = 8.0
 MAX_RETRY_AFTER_SECONDS: Final = 30.0  # a provider may ask for hours; callers retry sooner or give up
+MAX_TRACKED_MODELS: Final = 1000  # failing models of one provider; the longest unused are forgotten first
 
 
 def _utc_now() -> datetime:
@@ -68,7 +71,11 @@ REAL_TIMING: Final = Timing()
 
 
 class AttemptFailed(ProviderUnavailable):
-    """A failed attempt. `retry_after` is the wait that the provider asked for, in seconds; `status` its HTTP status."""
+    """A failed attempt. `retry_after` is the wait that the provider asked for, in seconds; `status` its HTTP status.
+
+    `is_fault` says whether it speaks against the model. What the caller caused does not: a wrong request, an unknown
+    model, too many requests. If it is not given, failures that may pass are faults.
+    """
 
     def __init__(
         self,
@@ -78,14 +85,16 @@ class AttemptFailed(ProviderUnavailable):
         retryable: bool = True,
         retry_after: float | None = None,
         status: int | None = None,
+        is_fault: bool | None = None,
         explanation: str = "",
     ) -> None:
         super().__init__(code, message, retryable=retryable)
         self.retry_after, self.status, self.explanation = retry_after, status, explanation
+        self.is_fault = retryable if is_fault is None else is_fault
 
 
 class CircuitBreaker:
-    """Refuses attempts at a provider that keeps failing, and probes by itself whether it is back."""
+    """Refuses attempts at a model that keeps failing, and probes by itself whether it is back."""
 
     def __init__(self, settings: BreakerSettings, *, provider: str, monotonic: Callable[[], float]) -> None:
         self._settings = settings
@@ -100,20 +109,24 @@ class CircuitBreaker:
         """Return True if attempts are refused, apart from a probe."""
         return self._opened_at is not None
 
+    @property
+    def has_failures(self) -> bool:
+        """Return True if the last attempts failed."""
+        return self._failures > 0
+
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Admit one attempt or refuse it, and note its outcome.
 
-        A refusal by the provider (not retryable) proves that it is there. A cancelled attempt proves nothing.
+        A cancelled attempt proves nothing. Neither does a refusal that the caller caused (`is_fault` is False): it says
+        nothing about the next caller's request. It neither counts nor makes earlier failures forgotten.
         """
         is_probe = self._admit()
         try:
             yield
         except AttemptFailed as error:
-            if error.retryable:
+            if error.is_fault:
                 self._note_failure()
-            else:
-                self._close()
             raise
         else:
             self._close()
@@ -134,7 +147,8 @@ class CircuitBreaker:
         if wait > 0 or self._probing:
             raise ProviderUnavailable(
                 "provider_circuit_open",
-                f"{self._provider} failed {self._failures} times in a row; it is tried again in {max(wait, 0):.0f} s.",
+                f"This model at {self._provider} failed {self._failures} times in a row; "
+                f"it is tried again in {max(wait, 0):.0f} s.",
             )
         self._probing = True
         return True
@@ -143,14 +157,58 @@ class CircuitBreaker:
         self._failures += 1
         if self._failures >= self._settings.failures:
             if self._opened_at is None:
-                log.warning("%s failed %d times in a row; resting", self._provider, self._failures)
+                log.warning("a model at %s failed %d times in a row; resting", self._provider, self._failures)
             self._opened_at = self._monotonic()
 
     def _close(self) -> None:
         if self._opened_at is not None:
-            log.info("%s answers again", self._provider)
+            log.info("a model at %s answers again", self._provider)
         self._failures = 0
         self._opened_at = None
+
+
+class CircuitBreakers:
+    """One circuit breaker for each model of a provider, so that a broken model stops no other.
+
+    Only models whose last attempts failed are remembered, and at most `MAX_TRACKED_MODELS` of them. Callers may name
+    any model, so names cost nothing unless they fail. Hashes are kept, not names.
+    """
+
+    def __init__(self, settings: BreakerSettings, *, provider: str, monotonic: Callable[[], float]) -> None:
+        self._settings, self._provider, self._monotonic = settings, provider, monotonic
+        self._breakers: OrderedDict[bytes, CircuitBreaker] = OrderedDict()
+        self._calls: dict[bytes, int] = {}  # how many calls use a breaker now
+
+    def __len__(self) -> int:
+        """Return how many models are remembered."""
+        return len(self._breakers)
+
+    @contextmanager
+    def of(self, model: str) -> Iterator[CircuitBreaker]:
+        """Lend the breaker of a model for one call. Calls at the same time share it."""
+        key = hashlib.blake2b(model.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        breaker = self._breakers.get(key)
+        if breaker is None:
+            breaker = CircuitBreaker(self._settings, provider=self._provider, monotonic=self._monotonic)
+            self._breakers[key] = breaker
+        self._breakers.move_to_end(key)
+        self._calls[key] = self._calls.get(key, 0) + 1
+        try:
+            yield breaker
+        finally:
+            self._calls[key] -= 1
+            if not self._calls[key]:
+                del self._calls[key]
+            self._forget_unneeded(key)
+
+    def _forget_unneeded(self, key: bytes) -> None:
+        """Forget this breaker if nobody uses it and it has no failures, and the oldest ones beyond the limit."""
+        breaker = self._breakers.get(key)
+        if breaker is not None and not breaker.has_failures and key not in self._calls:
+            del self._breakers[key]
+        while len(self._breakers) - len(self._calls) > MAX_TRACKED_MODELS:
+            oldest = next(key for key in self._breakers if key not in self._calls)
+            del self._breakers[oldest]
 
 
 async def call_with_retries(

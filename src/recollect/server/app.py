@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 
@@ -20,6 +20,7 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import RecollectError
 from recollect.memory import AsyncMemory
 from recollect.server import (
+    api_page,
     openai_errors,
     problems,
     routes_access,
@@ -30,6 +31,7 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
+from recollect.server.connections import TABLE_KEY, ConnectionLimits, ConnectionTable, fit_to_file_limit
 from recollect.server.embeddings import Embeddings
 from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
@@ -97,13 +99,18 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
     parts = ServerParts(memory, access, chats, Completions(memory.upstream), GrantWatcher(access))
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
+        connections = ConnectionTable(connection_limits(settings), server_metrics.observe_refused_connection)
         async with memory:
             await memory.warm_up(processes=options.processes)
-            flushing = asyncio.create_task(_flush_periodically(memory))
+            background = [
+                asyncio.create_task(_flush_periodically(memory)),
+                asyncio.create_task(connections.sweep_periodically()),
+            ]
             with end_answers_on_signal(parts.chats):
-                yield
-            flushing.cancel()
+                yield {TABLE_KEY: connections}
+            for task in background:
+                task.cancel()
             await parts.chats.close(ANSWER_GRACE_SECONDS)
             await parts.completions.close(ANSWER_GRACE_SECONDS)
 
@@ -156,6 +163,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """Return the limits of connections from the settings, as far as the process may have so many open files."""
+    return ConnectionLimits(
+        connections=fit_to_file_limit(settings.server_connections),
+        head_bytes=settings.server_head_bytes,
+        head_seconds=settings.server_head_seconds,
+        body_bytes=settings.server_body_bytes,
+        body_seconds=settings.server_body_seconds,
+    )
+
+
 def _split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -188,8 +206,10 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
         return JSONResponse(build_openapi(app, keys=await parts.access.requires_keys()))
 
     @app.get("/api/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return Response(render_docs_page(build_openapi(app, keys=False)), media_type="text/html")
+    async def docs(request: Request) -> Response:
+        keys = await parts.access.requires_keys()
+        page = api_page.render_page(build_openapi(app, keys=keys), address=str(request.base_url), keys=keys)
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": api_page.POLICY})
 
 
 def build_openapi(app: FastAPI, *, keys: bool) -> dict[str, Any]:
@@ -231,17 +251,3 @@ def _add_links(document: dict[str, Any]) -> None:
     for name, status, target, parameters in _LINKS:
         links = operations_by_name[name]["responses"][status].setdefault("links", {})
         links[target] = {"operationId": operations_by_name[target]["operationId"], "parameters": parameters}
-
-
-def render_docs_page(schema: Mapping[str, Any]) -> str:
-    """Render all operations as one HTML page. It loads no scripts and no styles from elsewhere."""
-    rows = [
-        f"<tr><td><code>{method.upper()}</code></td><td><code>{path}</code></td>"
-        f"<td>{operation.get('description') or operation.get('summary', '')}</td></tr>"
-        for path, item in schema["paths"].items()
-        for method, operation in item.items()
-    ]
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Recollect: the API</title>'
-    style = "<style>body{font:16px/1.5 system-ui;margin:2rem}td{padding:.2rem 1rem .2rem 0;vertical-align:top}</style>"
-    table = f"<table>{''.join(rows)}</table>"
-    return f'{head}{style}<h1>Recollect: the API</h1><p><a href="/api/v1/openapi.json">OpenAPI</a></p>{table}'

@@ -11,12 +11,12 @@ import logging
 import re
 import time
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -39,6 +39,11 @@ OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # ans
 LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
 BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
+_SINGLE_HEADERS: Final = frozenset(
+    ("authorization", "content-type", "cookie", "host", "idempotency-key", "origin", "x-csrf-token")
+)
+_ENCODED_SLASH: Final = re.compile(rb"%2f", re.IGNORECASE)
+_ENCODED_STAND_IN: Final = quote(SLASH_STAND_IN).encode()
 _ALLOWED_HEADERS: Final = (
     b"authorization, content-type, idempotency-key, if-none-match, x-recollect-conversation, x-recollect-mode, "
     b"x-recollect-person, *"
@@ -145,9 +150,6 @@ class Guard:
         headers = _read_headers(scope)
         request_id = uuid.uuid4().hex[:16]
         scope.setdefault("state", {})["request_id"] = request_id
-        if b"%2f" in scope.get("raw_path", b"").lower():
-            raw_path = re.sub(rb"(?i)%2f", quote(SLASH_STAND_IN).encode(), scope["raw_path"])
-            scope["path"] = unquote(raw_path.decode("latin-1"))
         cors = self._cors_headers(headers.get("origin"))
 
         async def send_recorded(message: Message) -> None:
@@ -185,8 +187,10 @@ class Guard:
     async def _check_and_forward(
         self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, record: _RequestRecord
     ) -> None:
+        _check_repeated_headers(scope, headers)
         self._check_host(headers)
         self._check_origin(scope, headers)
+        _decode_target(scope)
         if scope["method"] == "OPTIONS" and "origin" in headers and self._cors_headers(headers["origin"]):
             await Response(status_code=204)(scope, receive, send)
             return
@@ -358,6 +362,34 @@ def _route_pattern(scope: Scope) -> str:
 
 def _read_headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _check_repeated_headers(scope: Scope, headers: dict[str, str]) -> None:
+    """Refuse a header that is sent twice and decides something: readers could believe different ones."""
+    if len(headers) == len(scope["headers"]):
+        return
+    counts = Counter(name.decode("latin-1") for name, _ in scope["headers"])
+    for name, count in counts.items():
+        if count > 1 and (name in _SINGLE_HEADERS or name.startswith("x-recollect-")):
+            raise Refusal(400, "repeated_header", f"The header {name[:60]} is sent {count} times; send it once.")
+
+
+def _decode_target(scope: Scope) -> None:
+    """Decode the path anew where it has percent signs, so that %2F stays inside its name. Refuse what is not UTF-8.
+
+    Without this, bytes that are no characters would all become U+FFFD, and different names the same one.
+    """
+    raw_path, query = scope.get("raw_path", b""), scope.get("query_string", b"")
+    try:
+        if b"%" in raw_path:
+            path = unquote_to_bytes(_ENCODED_SLASH.sub(_ENCODED_STAND_IN, raw_path)).decode()
+            if path.count(SLASH_STAND_IN) != len(_ENCODED_SLASH.findall(raw_path)):
+                raise Refusal(400, "invalid_path", "The path has the character U+E02F, which no name here may have.")
+            scope["path"] = path
+        if b"%" in query:
+            unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        raise Refusal(400, "invalid_path", "The path or the query is not UTF-8 after percent-decoding.") from None
 
 
 def _hostname(host: str) -> str:

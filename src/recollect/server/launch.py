@@ -30,6 +30,7 @@ from recollect.core.errors import InvalidInput, RecollectError
 from recollect.memory import AsyncMemory
 from recollect.server import spans, telemetry
 from recollect.server.app import ServerOptions, is_loopback, make_app
+from recollect.server.connections import PROTOCOL
 from recollect.server.worker_process import WorkerProcess
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,8 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
         factory=True,
         host=options.host,
         port=options.port,
+        http=PROTOCOL,
+        ws="none",
         log_config=None,
         access_log=False,  # uvicorn's lines have queries in them; the guard logs requests instead
         server_header=False,

@@ -17,7 +17,7 @@ from recollect.chat.run import MemoryMode
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
 from recollect.server import openai_errors, problems, sse
-from recollect.server.request import Caller, encode_json
+from recollect.server.request import Caller, decode_name, encode_json
 
 MAX_JSON_DEPTH: Final = 64
 MAX_MESSAGES: Final = 10_000
@@ -64,11 +64,15 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 async def complete(
     caller: Caller, body: bytes, *, conversation: str | None, mode: MemoryMode | None, attempt: Attempt = FIRST_ATTEMPT
 ) -> Response:
-    """Answer a request for a completion, whole or streamed. Errors of ours become errors in OpenAI's form."""
+    """Answer a request for a completion, whole or streamed. Errors of ours become errors in OpenAI's form.
+
+    `conversation` is percent-encoded, as the header has it.
+    """
     try:
         request, completions = parse_request(body), caller.parts.completions
         if request.get("user") is not None:
             caller = caller.act_as(request["user"])
+        conversation = None if conversation is None else decode_name(conversation, "conversation")
         sse.check_stream_limit(caller)
         with ExitStack() as on_end:
             # Counted before the first await, so that requests at the same time cannot exceed the limit.

@@ -40,9 +40,10 @@ _STATUS_BY_CODE: Final = {  # codes whose status differs from that of their erro
 }  # fmt: skip
 _TITLES: Final = {
     400: "Bad request", 401: "Authentication required", 403: "Not allowed", 404: "Not found",
-    405: "Method not allowed", 409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Unknown host",
-    422: "Invalid input", 429: "Too many requests", 500: "Internal error", 502: "The model failed",
-    503: "Not available now", 504: "The model took too long",
+    405: "Method not allowed", 408: "Too slow", 409: "Conflict", 413: "Too large", 414: "Target too long",
+    415: "Unsupported media type", 421: "Unknown host", 422: "Invalid input", 429: "Too many requests",
+    431: "Headers too large", 500: "Internal error", 502: "The model failed", 503: "Not available now",
+    504: "The model took too long",
 }  # fmt: skip
 _SCHEMA_REFERENCE: Final = {"$ref": "#/components/schemas/Problem"}
 

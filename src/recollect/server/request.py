@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
@@ -20,7 +21,7 @@ from recollect.admin.named_person import act_as
 from recollect.admin.server_state import SharedServerState
 from recollect.chat.chats import Chats
 from recollect.chat.completions import Completions
-from recollect.core.errors import Conflict, Denied
+from recollect.core.errors import Conflict, Denied, InvalidInput
 from recollect.core.models import OPERATOR, Context, Record, plain
 from recollect.memory import AsyncMemory
 from recollect.server.grant_watch import GrantWatcher, Watch
@@ -116,6 +117,14 @@ IdempotencyKey = Annotated[
         description="a key of your choice: however often you repeat the request with it, it is done once",
     ),
 ]
+
+
+def decode_name(header: str, what: str) -> str:
+    """Return a name that a header carries percent-encoded. Raise InvalidInput if its bytes are not UTF-8."""
+    try:
+        return unquote_to_bytes(header.encode("latin-1")).decode()
+    except UnicodeError:
+        raise InvalidInput(f"invalid_{what}", f"The {what} is not UTF-8 after percent-decoding.") from None
 
 
 def json_response(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
@@ -120,6 +119,5 @@ async def complete(
     sent. `user` names the person on a server without keys and for keys with the scope `act_as`. Without a mode, memory
     is on, except for titles, tags and the like that a front-end asks for itself: they are answered and not stored.
     """
-    name = None if conversation is None else unquote(conversation)
     attempt = Attempt(idempotency_key, is_retry=request.headers.get(RETRY_COUNT_HEADER, "0") != "0")
-    return await openai.complete(caller, await request.body(), conversation=name, mode=mode, attempt=attempt)
+    return await openai.complete(caller, await request.body(), conversation=conversation, mode=mode, attempt=attempt)

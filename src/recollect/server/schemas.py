@@ -6,12 +6,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 
 from recollect.admin.access import Key
 from recollect.core.message import CONTENT_LIMIT, Message
 from recollect.core.models import AuditEntry, Conversation, Hit, Similar
+from recollect.core.text import replace_unstorable
 from recollect.core.topics import Topic, TopicHit
 from recollect.server.request import VISIBLE_PATTERN
 from recollect.settings import FIXED_AT_START, Settings
@@ -24,11 +35,26 @@ _DATE_PATTERN = (
 )
 _TIME_PATTERN = r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?(?:Z|[+-](?:0\d|1[0-3]):[0-5]\d)"
 
+
+def _keep_half_pairs(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Check a text as if half surrogate pairs were U+FFFD, and return it as it came: the memory replaces and counts."""
+    try:
+        return check(value)
+    except ValidationError:
+        if isinstance(value, str) and replace_unstorable(value)[1]:
+            check(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+            return value
+        raise
+
+
+AnyText = WrapValidator(_keep_half_pairs)  # for what people write; names and ids with half a pair are refused
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_PATTERN)]
-Label = Annotated[str, Field(max_length=200)]
-Text = Annotated[str, Field(max_length=CONTENT_LIMIT)]
-VisibleText = Annotated[str, Field(min_length=1, max_length=CONTENT_LIMIT, pattern=VISIBLE_PATTERN)]
-ProfileText = Annotated[str, Field(max_length=500)]
+Label = Annotated[str, Field(max_length=200), AnyText]
+ModelName = Annotated[str, Field(max_length=200)]
+Text = Annotated[str, Field(max_length=CONTENT_LIMIT), AnyText]
+VisibleText = Annotated[str, Field(min_length=1, max_length=CONTENT_LIMIT, pattern=VISIBLE_PATTERN), AnyText]
+ProfileText = Annotated[str, Field(max_length=500), AnyText]
+Title = Annotated[str, Field(max_length=500), AnyText]
 Moment = Annotated[
     str,
     Field(
@@ -110,7 +136,7 @@ class ConversationsOut(BaseModel):
 class ConversationChangeIn(RequestBody):
     """New values of a conversation. Fields that are not sent stay as they are."""
 
-    title: Annotated[str, Field(max_length=500)] | None = None
+    title: Title | None = None
     tags: list[Name] | None = Field(None, max_length=100)
     zone: Zone | None = Field(None, examples=["Asia/Riyadh"])
 
@@ -143,7 +169,7 @@ class ContextIn(RequestBody):
     query: Text
     system_prompt: Text | None = None
     budget: Budget | None = None
-    model: Label = "gpt-4o-mini"
+    model: ModelName = "gpt-4o-mini"
     at: Moment | None = Field(None, description="the moment of asking, for dates and recency; now by default")
     before: Seq | None = None
     everywhere: bool = False
@@ -258,7 +284,7 @@ class TopicHitsOut(BaseModel):
 class TopicChangeIn(RequestBody):
     """New values of a topic. Fields that are not sent stay as they are."""
 
-    title: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    title: Annotated[str, Field(min_length=1, max_length=500), AnyText] | None = None
     tags: list[Name] | None = Field(None, max_length=100)
     pinned: bool | None = None
     importance: float | None = Field(None, ge=0, le=1)
@@ -275,7 +301,7 @@ class SplitIn(RequestBody):
     """The messages to move into a new topic, and its title."""
 
     messages: list[Name] = Field(min_length=1, max_length=1000)
-    title: Annotated[str, Field(max_length=500)] | None = None
+    title: Title | None = None
 
 
 class DecayPointOut(BaseModel):
@@ -351,7 +377,7 @@ class ProfileIn(RequestBody):
 
     preferences: PreferencesIn = PreferencesIn()
     context: AboutIn = AboutIn()
-    notes: Annotated[str, Field(max_length=8192)] | None = Field(None, description="at most 8 KiB")
+    notes: Annotated[str, Field(max_length=8192), AnyText] | None = Field(None, description="at most 8 KiB")
 
 
 class ConsentIn(RequestBody):

@@ -47,12 +47,22 @@ class ServerMetrics:
             buckets=_ANSWER_BUCKETS,
             registry=self._registry,
         )
+        self.refused_connections = Counter(
+            "recollect_refused_connections",
+            "Connections that ended before their request reached the server",
+            ["code"],
+            registry=self._registry,
+        )
         self.answers = Counter("recollect_answers", "Answers of chats", ["model", "outcome"], registry=self._registry)
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request. Strange methods are counted as "?", so that callers cannot invent labels."""
         self.requests.labels(method if method.isascii() and method.isalpha() else "?", route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
+
+    def observe_refused_connection(self, code: str) -> None:
+        """Count a connection that was ended because of its size, its slowness or the number of connections."""
+        self.refused_connections.labels(code).inc()
 
     def observe_answer(self, done: JsonObject) -> None:
         """Count an answer that has ended, and send its span. `done` has figures and names, no content."""
