@@ -135,10 +135,13 @@ def bytes_of(db: str) -> bytes:
 
 def test_a_piped_chat_stores_both_messages_and_prints_quotes(db: str, say: Say) -> None:
     first = say("I am allergic to peanuts.")
-    assert first.stderr.startswith(f"new database: {db}\nNo model is set, so answers only quote memory: set RECOLL")
+    assert first.stderr.startswith(
+        f"new database: {db}\nNo model is set, so answers only note and quote what you say: set "
+    )
+    assert first.stdout == "Noted: “I am allergic to peanuts.”\n"
     second = say("Am I allergic to something?")
     assert "you said: “I am allergic to peanuts.”" in second.stdout
-    assert re.search(r"^used \w+ memor\w+ · [\d,]+ tokens · context \d+ ms · model recollect$", second.stderr, re.M)
+    assert re.search(r"^used 1 memory · context \d+ ms · model recollect$", second.stderr, re.M)
     assert [role for role, _ in stored(db)] == ["user", "assistant"] * 2
     assert stored(db)[0] == ("user", "I am allergic to peanuts.")
     assert stored(db)[3][1] == second.stdout.rstrip("\n")
@@ -254,6 +257,61 @@ def test_forget_takes_a_number_or_an_id(db: str, say: Say) -> None:
     assert say("/forget 2", "/forget m3", options=("--yes",)).stdout.count("Erased 1 message ·") == 2
     assert stored(db) == [("user", "Number 1.")]
     assert "[message_not_found]" in say("/forget nothing", options=("--yes",), code=3).stderr
+
+
+def test_forget_looks_for_the_message_before_it_asks(db: str, say: Say) -> None:
+    """Without --yes and a terminal, asking is an error of its own: it must not come first."""
+    say("Keep this.")
+    for name in ("99", "nothing", "9" * 30):
+        told = say(f"/forget {name}", code=3)
+        assert f"There is no message {name} in trip. /history shows" in told.stderr
+    assert "Add --yes" in say("/forget 1", code=2).stderr
+    assert len(stored(db)) == 2
+
+
+# The built-in assistant
+
+
+def test_what_is_told_is_noted_and_what_is_asked_is_quoted_in_the_same_language(say: Say) -> None:
+    told = say("عندي حساسية من الفول السوداني.", "هل عندي حساسية؟", "I live in Lyon.", "Where do I live?", to="talk")
+    noted, quoted, english, asked = told.stdout.split("\n\n")
+    assert noted == "دوّنت: «عندي حساسية من الفول السوداني.»"
+    assert quoted.startswith("هذا ما أتذكره:\n- ")
+    assert "(الآن)، قلت: «عندي حساسية من الفول السوداني.»" in quoted
+    assert english == "Noted: “I live in Lyon.”"
+    assert asked.startswith("This is what I remember:\n- ")
+    assert asked.endswith("(just now), you said: “I live in Lyon.”\n")
+
+
+def test_the_missing_model_is_mentioned_once_in_a_session_and_never_stored(db: str, say: Say) -> None:
+    told = say("I live in Lyon.", "Where do I live?", "Hello", "Thanks!")
+    assert (told.stdout + told.stderr).count("No model is set") == 1
+    assert all("model" not in content.lower() for _, content in stored(db))
+
+
+def test_questions_are_not_quoted_back_as_memories_and_not_counted(say: Say) -> None:
+    told = say("Where do I live?", "where do i live", "I live in Lyon.", "Where do I live now?", "What is my name?")
+    first, second, _, third, last = told.stdout.split("\n\n")
+    assert first == second == "I remember nothing about that yet."
+    assert third.count("said: ") == 1 and "“I live in Lyon.”" in third
+    assert "“Where do I" not in told.stdout and "“where do i" not in told.stdout
+    figures = re.findall(r"^used (.*?) · context", told.stderr, re.M)
+    assert figures[:4] == ["no memories", "no memories", "no memories", "1 memory"]
+    assert figures[4] == ("no memories" if "nothing" in last else "1 memory")
+
+
+def test_what_is_not_stored_is_not_noted(say: Say) -> None:
+    told = say("I live in Lyon.", options=("--memory", "read"))
+    assert told.stdout == "Nothing of this conversation is stored, so I will not remember that.\n"
+    assert "memory is off" in say("I live in Lyon.", options=("--memory", "off")).stdout
+
+
+def test_model_without_a_url_says_so(say: Say) -> None:
+    told = say("/model", "/model recollect")
+    assert told.stderr.count("recollect, the built-in assistant, answers: no model's URL is set.") == 2
+    assert "RECOLLECT_MODEL_URL" in told.stderr
+    refused = say("/model gpt-5", code=2).stderr
+    assert "gpt-5 cannot answer: no model's URL is set." in refused and "[no_model_set]" in refused
 
 
 # Where nothing is stored
@@ -390,7 +448,7 @@ def test_a_server_with_keys_wants_one(db: str, say: Say, monkeypatch: pytest.Mon
         assert "[" in say("Hi", options=("--server", url, "--key", "rk_wrong"), code=4).stderr
         assert "[invalid_key]" in say("Hi", options=("--server", url, "--key", "a\nb"), code=2).stderr
         monkeypatch.setenv("RECOLLECT_KEY", token)
-        assert "I remember nothing" in say("Hi", options=("--server", url)).stdout
+        assert say("Hi", options=("--server", url)).stdout.startswith("Hello! ")
         assert "[invalid_conversation]" in say("Hi", to="..", options=("--server", url), code=2).stderr
         assert "at most 1048576" in say("x" * 1_100_000, options=("--server", url), code=2).stderr
 
@@ -424,7 +482,7 @@ def test_talking_to_a_server_loads_nothing_of_the_engine(db: str) -> None:
     with serving(db) as url:
         ended = subprocess.run([sys.executable, "-W", "error", "-c", program, url], capture_output=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
-    assert b"No model is set" in ended.stdout
+    assert b"Hello! Tell me" in ended.stdout
 
 
 # On a terminal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -154,7 +155,7 @@ def test_there_is_nothing_to_retry_where_nothing_is_stored(db: str, model: Model
 # The built-in assistant
 
 
-def test_the_built_in_assistant_quotes_with_dates_and_says_that_no_model_is_set(location: str) -> None:
+def test_the_built_in_assistant_quotes_with_dates_and_names_what_it_quoted(location: str) -> None:
     clock = FakeClock()
     with make_server(location, clock=clock) as server:
         server.chat("trip", "I am allergic to peanuts.")
@@ -162,9 +163,48 @@ def test_the_built_in_assistant_quotes_with_dates_and_says_that_no_model_is_set(
         reply = server.chat("trip", "What am I allergic to?")
         assert "1 Jan 2026" in reply.text
         assert "“I am allergic to peanuts.”" in reply.text
-        assert "No model is set" in reply.text
+        assert [source["message_id"] for source in reply.sources["sources"]] == [server.history("trip")[0].id]
         assert reply.done["model"] == reply.done["message"]["model_variant"] == "recollect"
         assert reply.done["finish_reason"] == "stop"
+
+
+def test_the_missing_model_is_a_notice_beside_the_first_answer_and_not_a_part_of_any(location: str) -> None:
+    with make_server(location) as server:
+        replies = [server.chat("trip", text) for text in ("I live in Lyon.", "Where do I live?", "Hello")]
+        assert [bool(reply.sources["notice"]) for reply in replies] == [True, False, False]
+        assert "RECOLLECT_MODEL_URL" in replies[0].sources["notice"]
+        assert server.chat("other", "أين أعيش؟").sources["notice"].startswith("لم يُضبط نموذج")
+        assert not [content for _, content in server.dialogue("trip") if "RECOLLECT_MODEL_URL" in content]
+        assert server.dialogue("trip")[1] == ("assistant", "Noted: “I live in Lyon.”")
+
+
+def test_who_chooses_the_built_in_assistant_gets_no_notice(db: str, model: ModelServer) -> None:
+    with make_server(db, model) as server:
+        assert server.chat("trip", "I live in Lyon.", model="recollect").sources["notice"] is None
+        assert server.chat("trip", "Where do I live?").sources["notice"] is None
+        reply = server.complete("I live in Lyon.", model="recollect").json()
+        assert reply["choices"][0]["message"]["content"] == "Noted: “I live in Lyon.”"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_sends_the_notice_back_does_not_store_it(location: str, stream: bool) -> None:
+    """Clients of the OpenAI API show only the content, so it carries the notice once. They send it back for ever."""
+    with make_server(location) as server:
+        dialogue: list[dict[str, str]] = []
+        named = {"X-Recollect-Conversation": "trip"}
+        for text in ("I live in Lyon.", "Where do I live?", "Thanks!"):
+            dialogue.append({"role": "user", "content": text})
+            reply = server.complete(*dialogue, model="recollect", stream=stream, headers=named)
+            if stream:
+                chunks = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
+                answer = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+            else:
+                answer = reply.json()["choices"][0]["message"]["content"]
+            assert ("RECOLLECT_MODEL_URL" in answer) == (len(dialogue) == 1)
+            dialogue.append({"role": "assistant", "content": answer})
+        assert [role for role, _ in server.dialogue("trip")] == ["user", "assistant"] * 3
+        assert server.dialogue("trip")[1] == ("assistant", "Noted: “I live in Lyon.”")
+        assert not [content for _, content in server.dialogue("trip") if "RECOLLECT_MODEL_URL" in content]
 
 
 def test_the_built_in_assistant_quotes_the_newest_messages_while_they_have_no_vectors(location: str) -> None:

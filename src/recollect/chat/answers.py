@@ -15,6 +15,7 @@ from typing import Any, Final
 from recollect.core import assistant
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
+from recollect.core.language.utterances import asks_for_everything
 from recollect.core.message import CONTENT_LIMIT, Message
 from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
@@ -24,10 +25,9 @@ from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 
-QUOTE_CANDIDATES: Final = 12  # hits or messages from which the built-in assistant chooses its quotes
+QUOTE_CANDIDATES: Final = 24  # hits or messages from which the built-in assistant chooses its quotes
 LATEST_CONVERSATIONS: Final = 2  # searched for the newest messages if this conversation has none
 MAX_ANSWER_CHARACTERS: Final = CONTENT_LIMIT // 4  # the limit is in bytes; a character has at most four
-MEMORY_OFF_TEXT: Final = "Nothing of this conversation is stored, and memory is off."
 _MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # parts of a context that come from memory
 
 
@@ -113,20 +113,45 @@ def is_built_in(upstream: Upstream | None, model: str | None) -> bool:
     return upstream is None or model == assistant.NAME
 
 
-async def quote_memory(memory: AsyncMemory, conversation: str | None, question: str, *, recall: bool = True) -> str:
-    """Return the built-in assistant's answer: quotes from memory, or a note that memory is off or cannot be read."""
+@dataclass(frozen=True, slots=True)
+class QuotedMemory:
+    """The built-in assistant's answer: its text, what it quotes, the time it took, and the parts that failed."""
+
+    text: str
+    sources: list[JsonObject] = field(default_factory=list)
+    ms: float = 0.0
+    degraded: tuple[str, ...] = ()
+
+    def to_prompt(self, question: str) -> Prompt:
+        """Return the figures of the answer as those of a prompt. No model gets one, so it costs no tokens."""
+        return Prompt([{"role": "user", "content": question}], self.sources, ms=self.ms, degraded=self.degraded)
+
+
+async def quote_memory(
+    memory: AsyncMemory, conversation: str | None, question: str, *, recall: bool = True, is_stored: bool = True
+) -> QuotedMemory:
+    """Return the built-in assistant's answer: what it noted and quotes, or that memory is off or cannot be read.
+
+    `is_stored` says whether the question itself is stored. Only then is it noted.
+    """
     if not recall:
-        return f"{MEMORY_OFF_TEXT}\n\n{assistant.HOW_TO_SET_A_MODEL}"
-    zone = "UTC"
+        return QuotedMemory(assistant.explain_memory_off(question))
+    start, zone, found = time.perf_counter(), "UTC", assistant.Found()
+    degraded: tuple[str, ...] = ()
     try:
-        recalled = await memory.recall(question, conversation=conversation, limit=QUOTE_CANDIDATES)
-        newest = await _newest_messages(memory, conversation, question) if "vectors" in recalled.degraded else []
+        if assistant.needs_memory(question):
+            recalled = await memory.recall(question, conversation=conversation, limit=QUOTE_CANDIDATES)
+            is_unindexed, degraded = "vectors" in recalled.degraded, recalled.degraded
+            needs_newest = is_unindexed or asks_for_everything(question)
+            newest = await _newest_messages(memory, conversation, question) if needs_newest else []
+            found = assistant.Found(recalled.hits, newest, is_unindexed)
         with suppress(NotFound):
             zone = (await memory.conversation(conversation)).zone if conversation is not None else zone
     except RecollectError as error:
         log.warning("nothing can be recalled: %s", error.code)
-        return f"Memory cannot be read now ({error.code}).\n\n{assistant.HOW_TO_SET_A_MODEL}"
-    return assistant.build_answer(question, recalled.hits, now=memory.clock.now(), zone=zone, newest=newest)
+        return QuotedMemory(assistant.explain_unreadable(question, error.code), degraded=("memory",))
+    answer = assistant.build_answer(question, found, now=memory.clock.now(), zone=zone, is_stored=is_stored)
+    return QuotedMemory(answer.text, answer.sources(), (time.perf_counter() - start) * 1000, degraded)
 
 
 async def _newest_messages(memory: AsyncMemory, conversation: str | None, question: str) -> list[Message]:

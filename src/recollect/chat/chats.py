@@ -189,23 +189,35 @@ class Chats:
 
     async def _write(self, run: ChatRun, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> None:
         """Publish the sources, then the answer piece by piece."""
-        state.prompt = prompt = await self._build_prompt(memory, request, state)
-        question = state.question.to_dict() if state.question is not None else None
-        run.publish(
-            "sources",
-            {"message": question, "model": state.model, "context": prompt.figures(), "sources": prompt.sources},
-        )
         if self._upstream is None or state.model == assistant.NAME:
-            recall = request.memory != "off"
-            text = await answers.quote_memory(memory, request.conversation, state.question_text, recall=recall)
-            for piece in assistant.split_for_streaming(text):
-                self._publish_piece(run, state, piece)
-                state.answer.content += piece
-            state.answer.finish_reason = "stop"
+            await self._write_quotes(run, memory, request, state)
             return
-        model_request = {"model": state.model, "messages": prompt.messages}
+        state.prompt = await self._build_prompt(memory, request, state)
+        self._publish_sources(run, state)
+        model_request = {"model": state.model, "messages": state.prompt.messages}
         async for piece in answers.stream_answer(self._upstream, model_request, state.answer):
             self._publish_piece(run, state, piece)
+
+    async def _write_quotes(self, run: ChatRun, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> None:
+        """Publish the built-in assistant's answer. Its sources are what it quotes."""
+        quoted = await answers.quote_memory(
+            memory, request.conversation, state.question_text,
+            recall=request.memory != "off", is_stored=state.question is not None,
+        )  # fmt: skip
+        state.prompt = quoted.to_prompt(state.question_text)
+        is_first = self._upstream is None and await _is_first_answer(memory, request, state.question)
+        self._publish_sources(run, state, assistant.notice(state.question_text) if is_first else None)
+        for piece in assistant.split_for_streaming(quoted.text):
+            self._publish_piece(run, state, piece)
+            state.answer.content += piece
+        state.answer.finish_reason = "stop"
+
+    @staticmethod
+    def _publish_sources(run: ChatRun, state: _AnswerState, notice: str | None = None) -> None:
+        question = state.question.to_dict() if state.question is not None else None
+        prompt = state.prompt or Prompt([])
+        data = {"message": question, "model": state.model, "context": prompt.figures(), "sources": prompt.sources}
+        run.publish("sources", data | {"notice": notice})
 
     async def _build_prompt(self, memory: AsyncMemory, request: ChatRequest, state: _AnswerState) -> Prompt:
         settings = await memory.settings()
@@ -291,6 +303,14 @@ class Chats:
         return stored.message
 
 
+async def _is_first_answer(memory: AsyncMemory, request: ChatRequest, question: Message | None) -> bool:
+    """Return whether no answer of the built-in assistant stands right before the question."""
+    if question is None:
+        return not request.history
+    before = await memory.history(request.conversation, before=question.seq, limit=1)
+    return not before or not before[-1].only_quotes
+
+
 def answer_id(question_id: str) -> str:
     """Return the id of the answer to a question.
 
@@ -303,7 +323,8 @@ def _replay(answer: Message, state: _AnswerState, run: ChatRun) -> None:
     """Publish a stored answer as if it were written now, with empty sources."""
     question = state.question.to_dict() if state.question is not None else None
     context: JsonObject = {"tokens": 0, "budget": None, "ms": 0.0, "degraded": []}
-    run.publish("sources", {"message": question, "model": answer.model_variant, "context": context, "sources": []})
+    data: JsonObject = {"message": question, "model": answer.model_variant, "context": context, "sources": []}
+    run.publish("sources", data | {"notice": None})
     run.publish("delta", {"content": answer.content})
     incomplete = (answer.metadata or {}).get("incomplete")
     reason = incomplete if incomplete in (None, "stopped", "length") else "error"

@@ -47,6 +47,7 @@ class Completion:
     request: JsonObject
     conversation: str
     mode: MemoryMode
+    client_messages: Sequence[Mapping[str, Any]] = ()  # as the client sent them, without memory
     question: str = ""
     newest: Message | None = None  # the client's newest message, as stored
     degraded: list[str] = field(default_factory=list)
@@ -105,6 +106,7 @@ class Completions:
     ) -> Completion:
         """Store the client's new messages, and put memory into the prompt. If memory fails, the prompt is unchanged."""
         completion = Completion(memory, dict(request), conversation or conversation_of(request), mode)
+        completion.client_messages = request["messages"]
         default = self._upstream.default if self._upstream is not None else assistant.NAME
         completion.request["model"] = completion.request.get("model") or default
         dialogue = [message for message in request["messages"] if message.get("role") not in INSTRUCTION_ROLES]
@@ -158,8 +160,8 @@ class Completions:
         """Return the whole answer as the model gave it, and store it."""
         if self._upstream is None or self.is_built_in(completion):
             completion.answer.content = await self._quote_memory(completion)
-            message = {"role": "assistant", "content": completion.answer.content}
-            reply = _to_completion_json(completion, {"message": message})
+            content = completion.answer.content + self._notice_after(completion)
+            reply = _to_completion_json(completion, {"message": {"role": "assistant", "content": content}})
         else:
             reply = await self._upstream.complete(completion.request)
             completion.answer.add_reply(reply)
@@ -197,15 +199,31 @@ class Completions:
         for piece in assistant.split_for_streaming(text):
             completion.answer.content += piece
             yield _to_chunk_json(completion, {"content": piece})
+        if notice := self._notice_after(completion):
+            yield _to_chunk_json(completion, {"content": notice})
         yield _to_chunk_json(completion, {}, finish_reason="stop")
         options = completion.request.get("stream_options")
         if isinstance(options, Mapping) and options.get("include_usage"):
             yield _to_chunk_json(completion, None) | {"usage": _count_usage(completion)}
 
     async def _quote_memory(self, completion: Completion) -> str:
-        if not completion.question.strip():
-            return f"{assistant.NOTHING_REMEMBERED}\n\n{assistant.HOW_TO_SET_A_MODEL}"
-        return await answers.quote_memory(completion.memory, None, completion.question, recall=completion.mode != "off")
+        quoted = await answers.quote_memory(
+            completion.memory,
+            None,
+            completion.question,
+            recall=completion.mode != "off",
+            is_stored=completion.newest is not None,
+        )
+        return quoted.text
+
+    def _notice_after(self, completion: Completion) -> str:
+        """Return what is sent after the first answer of a chat if no model is set. It is not stored.
+
+        Clients show nothing but the content. They send it back, so `to_client_message` takes the notice off again.
+        """
+        messages = completion.client_messages
+        is_first = not any(message.get("role") == "assistant" for message in messages)
+        return f"\n\n{assistant.notice(completion.question)}" if self._upstream is None and is_first else ""
 
     async def store(self, completion: Completion, *, incomplete: str | None = None) -> None:
         """Store the answer after the message that it answers, then wake the worker. A failure is logged, not raised."""

@@ -96,16 +96,22 @@ def render_figures(sources: JsonObject | None, done: JsonObject, *, memory: str)
     """
     parts = [f"model {to_line(str(done['model']))}"]
     if sources is not None:
-        context, question_id = sources["context"], (sources["message"] or {}).get("id")
-        count = sum(question_id is None or source.get("message_id") != question_id for source in sources["sources"])
+        context, count = sources["context"], _count_memories(sources)
         used = {0: "no memories", 1: "1 memory"}.get(count, f"{count:,} memories")
-        tokens = render_count(context["tokens"], "token")
+        tokens = [render_count(context["tokens"], "token")] if context["tokens"] else []  # none without a model
         parts[:0] = (
-            ["memory off", tokens] if memory == "off" else [f"used {used}", tokens, f"context {context['ms']:.0f} ms"]
+            ["memory off", *tokens] if memory == "off" else [f"used {used}", *tokens, f"context {context['ms']:.0f} ms"]
         )
         if context["degraded"]:
             parts.append("degraded: " + ", ".join(to_line(str(name)) for name in context["degraded"]))
     return " · ".join(parts)
+
+
+def _count_memories(sources: JsonObject) -> int:
+    """Return how many messages an answer rests on, without the question. Lines of the profile count one each."""
+    ids = [source.get("message_id") for source in sources["sources"]]
+    question_id = (sources["message"] or {}).get("id")
+    return len({each for each in ids if each is not None} - {question_id}) + ids.count(None)
 
 
 def render_ending(done: JsonObject, *, memory: str, has_text: bool) -> str | None:

@@ -23,7 +23,7 @@ from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.text import check_identity
 
 PROMPT: Final = "> "
-_NO_MODEL: Final = "No model is set, so answers only quote memory:"
+_NO_MODEL: Final = "No model is set, so answers only note and quote what you say:"
 
 
 def chat(

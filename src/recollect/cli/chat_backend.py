@@ -33,6 +33,8 @@ class MemoryAccess(Protocol):
 
     def history(self, conversation: str, *, before: int | None = None, limit: int | None = None) -> list[Message]: ...
 
+    def find_message(self, conversation: str, message: str) -> Message | None: ...
+
     def context(
         self,
         conversation: str,

@@ -118,6 +118,16 @@ class RemoteMemory:
         except NotFound:
             return []
 
+    def find_message(self, conversation: str, message: str) -> Message | None:
+        """Return the message with this id, or None. Its conversation is read page by page, the newest first."""
+        before: int | None = None
+        while page := self.history(conversation, before=before):
+            for candidate in page:
+                if candidate.id == message:
+                    return candidate
+            before = page[0].seq
+        return None
+
     def context(
         self,
         conversation: str,

@@ -35,6 +35,10 @@ DEFAULT_HISTORY_MESSAGES: Final = 10
 MAX_HITS: Final = 5
 LAST_TURN_MESSAGES: Final = 100  # the newest ones, among which the last turn begins
 EXCERPT_CHARS: Final = 60
+NO_MODEL_SET: Final = "no model's URL is set."
+HOW_TO_SET_A_MODEL: Final = (
+    "Set RECOLLECT_MODEL_URL and RECOLLECT_MODEL_NAME, here or where the server runs, and start anew."
+)
 HELP: Final = {
     "/context [QUESTION]": "show what the tokens of the last prompt were spent on, or of a prompt for QUESTION",
     "/brief": "show the summary of what came before the newest turns",
@@ -152,7 +156,11 @@ def _find_zone(session: ChatSession, conversation: str) -> str:
 def _forget(session: ChatSession, message: str) -> None:
     if message:
         message_id = find_message_id(session.backend, session.conversation, message) or message
-        _erase(session, [message_id], f"message {to_line(message)}")
+        stored = session.backend.find_message(session.conversation, message_id)
+        if stored is None:
+            where = f"There is no message {to_line(message[:EXCERPT_CHARS])} in {to_line(session.conversation)}"
+            raise NotFound("message_not_found", f"{where}. /history shows the messages and their numbers.")
+        _erase(session, [stored.id], f"message {stored.seq} ({stored.role}, “{_excerpt(stored)}”)")
         return
     if session.memory != "on":
         dropped = session.drop_turn()
@@ -165,9 +173,12 @@ def _forget(session: ChatSession, message: str) -> None:
 
 
 def _describe_turn(turn: Sequence[Message]) -> str:
-    text = to_paragraph(turn[0].content)
-    cut = text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
-    return f"the last turn ({render_count(len(turn), 'message')}, “{cut}”)"
+    return f"the last turn ({render_count(len(turn), 'message')}, “{_excerpt(turn[0])}”)"
+
+
+def _excerpt(message: Message) -> str:
+    text = to_paragraph(message.content)
+    return text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
 
 
 def _erase(session: ChatSession, message_ids: Sequence[str], description: str) -> None:
@@ -207,11 +218,17 @@ def _retry(session: ChatSession, _: str) -> None:
 
 
 def _model(session: ChatSession, name: str) -> None:
+    default = session.backend.model()
+    if default is None and name not in ("", assistant.NAME):
+        raise InvalidInput("no_model_set", f"{to_line(name)} cannot answer: {NO_MODEL_SET} {HOW_TO_SET_A_MODEL}")
+    if default is None and not session.json:
+        print_note(f"{assistant.NAME}, the built-in assistant, answers: {NO_MODEL_SET} {HOW_TO_SET_A_MODEL}")
+        return
     if name:
         session.model = name
         print_note(f"From now on {to_line(name)} answers.")
         return
-    current, names = session.model or session.backend.model() or assistant.NAME, session.backend.models()
+    current, names = session.model or default or assistant.NAME, session.backend.models()
     session.show(
         "models", {"model": current, "models": names},
         lambda: print_note(f"{to_line(current)} answers. You can choose: {', '.join(map(to_line, names))}."),

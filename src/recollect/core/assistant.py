@@ -1,69 +1,158 @@
-"""The built-in assistant: without a model it answers by quoting memory, and says how to set a model.
+"""The built-in assistant: without a model it notes what it is told, and answers by quoting memory.
 
-It only renders what it is given. Recall and storage belong to the callers.
+It answers in the language of the message, English or Arabic. It only renders what it is given. Recall and storage
+belong to the callers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from recollect.core import times
+from recollect.core.assistant_phrases import PHRASES, Phrases, describe_age
+from recollect.core.language.utterances import (
+    Language,
+    asks_for_everything,
+    detect_language,
+    read_utterance,
+    tells_something,
+)
 from recollect.core.message import BUILT_IN_ASSISTANT, Message
-from recollect.core.models import Hit
+from recollect.core.models import Hit, JsonObject
+from recollect.core.quote_choice import MAX_QUOTES, choose_quotes, normalise
 
 NAME: Final = BUILT_IN_ASSISTANT
-MAX_QUOTES: Final = 5  # of the messages that `chat/answers.py` looks up
-MIN_SCORE_SHARE: Final = 0.45  # a hit is quoted if its score is at least this share of the best hit's score
 MAX_QUOTE_CHARACTERS: Final = 400
-HOW_TO_SET_A_MODEL: Final = (
-    "No model is set, so this is memory alone. Any OpenAI-compatible URL will do, for example a local one:\n"
-    "RECOLLECT_MODEL_URL=http://127.0.0.1:11434/v1 RECOLLECT_MODEL_NAME=llama3.2 recollect serve"
-)
-HITS_HEADING: Final = "This is what I remember:"
-NOTHING_REMEMBERED: Final = "I remember nothing about that yet."
-NEWEST_HEADING: Final = (
-    "I cannot search by meaning yet: what was said is still being indexed. The last things you said:"
-)
+MAX_NOTED_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInAnswer:
+    """An answer, and the hits or messages that it quotes."""
+
+    text: str
+    quoted: tuple[Hit | Message, ...] = ()
+
+    def sources(self) -> list[JsonObject]:
+        """Return what was quoted as the items of a `sources` event."""
+        return [_describe_source(source) for source in self.quoted]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What memory holds for a message: hits, best first, and the newest messages if they are needed.
+
+    They are needed if most messages are not indexed yet (`is_unindexed`), or if the message asks for everything.
+    """
+
+    hits: Sequence[Hit] = ()
+    newest: Sequence[Message] = ()
+    is_unindexed: bool = False
+
+
+def needs_memory(message: str) -> bool:
+    """Return whether an answer to a message needs what memory holds: it asks for something, or may ask."""
+    act = read_utterance(message)
+    return act.asks or not (act.tells or act.greets or act.thanks or act.acknowledges)
 
 
 def build_answer(
-    question: str, hits: Sequence[Hit], *, now: datetime, zone: str = "UTC", newest: Sequence[Message] = ()
-) -> str:
-    """Return an answer made of dated quotes, the best hit first. The question itself is never quoted.
+    message: str, found: Found, *, now: datetime, zone: str = "UTC", is_stored: bool = True
+) -> BuiltInAnswer:
+    """Return the answer to a message: a note of what it tells, and dated quotes for what it asks, best hit first.
 
-    Without usable hits, quote the user's own words from the `newest` messages, latest first: they may not be indexed
-    yet.
+    Neither the message itself nor messages that only ask are quoted: a question is no memory. What is not stored is not
+    noted.
     """
-    asked = _normalise(question)
-    useful = [hit for hit in hits if hit.message_id is not None and _normalise(hit.text) != asked]
-    best_score = useful[0].score if useful else 0.0
-    heading = HITS_HEADING
-    quotes = [_quote(hit, hit.text, now, zone) for hit in useful if hit.score >= MIN_SCORE_SHARE * best_score]
-    quotes = quotes[:MAX_QUOTES]
-    if not quotes:
-        heading = NEWEST_HEADING
-        own = [message for message in newest if message.role == "user"]
-        own = [message for message in own if _normalise(message.content) not in ("", asked)]
-        quotes = [_quote(message, message.content, now, zone) for message in reversed(own[-MAX_QUOTES:])]
-    lines = [heading, *(f"- {quote}" for quote in quotes)] if quotes else [NOTHING_REMEMBERED]
-    return "\n".join(lines) + f"\n\n{HOW_TO_SET_A_MODEL}"
+    act, language = read_utterance(message), detect_language(message)
+    phrases = PHRASES[language]
+    sections: list[str] = []
+    quoted: list[Hit | Message] = []
+    if act.tells:
+        words = phrases.noted_words.format(words=_shorten(message, MAX_NOTED_CHARACTERS))
+        sections.append(phrases.noted.format(words=words) if is_stored else phrases.not_stored)
+    if needs_memory(message):
+        heading, quoted = _choose_quotes(message, found, phrases)
+        if quoted:
+            sections.append("\n".join([heading, *(f"- {_quote(each, now, zone, language)}" for each in quoted)]))
+        elif not act.tells:
+            sections.append(phrases.nothing_remembered)
+    if not sections:
+        formula = phrases.welcome if act.thanks else phrases.acknowledged
+        sections.append(phrases.greeting if act.greets else formula)
+    return BuiltInAnswer("\n\n".join(sections), tuple(quoted))
 
 
-def _normalise(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def notice(message: str) -> str:
+    """Return in the language of a message that no model is set, and how to set one."""
+    return PHRASES[detect_language(message)].no_model
 
 
-def _quote(source: Hit | Message, words: str, now: datetime, zone: str) -> str:
+def strip_notice(text: str) -> str:
+    """Return an answer without the notice that a client of the OpenAI API got after it."""
+    for phrases in PHRASES.values():
+        text = text.removesuffix(f"\n\n{phrases.no_model}")
+    return text
+
+
+def explain_memory_off(message: str) -> str:
+    """Return in the language of a message that memory is off."""
+    return PHRASES[detect_language(message)].memory_off
+
+
+def explain_unreadable(message: str, code: str) -> str:
+    """Return in the language of a message that memory cannot be read, and the code of the error."""
+    return PHRASES[detect_language(message)].unreadable.format(code=code)
+
+
+def _choose_quotes(message: str, found: Found, phrases: Phrases) -> tuple[str, list[Hit | Message]]:
+    """Return what to quote, and the sentence before it."""
+    if asks_for_everything(message):
+        return phrases.remembered, list(_choose_newest(message, found.newest))
+    chosen = choose_quotes(message, found.hits)
+    if chosen.hits and chosen.is_sure:
+        return phrases.remembered, list(chosen.hits)
+    if found.is_unindexed:
+        return phrases.newest, list(_choose_newest(message, found.newest))
+    return phrases.nearest, list(chosen.hits)
+
+
+def _choose_newest(message: str, newest: Sequence[Message]) -> list[Message]:
+    asked = normalise(message)
+    own = [each for each in newest if each.role == "user" and tells_something(each.content)]
+    own = [each for each in own if normalise(each.content) not in ("", asked)]
+    return own[: -MAX_QUOTES - 1 : -1]
+
+
+def _shorten(text: str, limit: int) -> str:
+    """Return the text on one line, cut to `limit` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _quote(source: Hit | Message, now: datetime, zone: str, language: Language) -> str:
     """Render one quote: its date and age, its speaker, and its words on one line."""
-    day = source.at.astimezone(ZoneInfo(zone)).date()
-    who = source.name or {"user": "you", "assistant": "the assistant", "tool": "a tool"}.get(source.role, source.role)
-    text = " ".join(words.split())
-    shown = text if len(text) <= MAX_QUOTE_CHARACTERS else text[: MAX_QUOTE_CHARACTERS - 1].rstrip() + "…"
-    month, age = times.SHORT_MONTH_NAMES[day.month - 1], times.describe_age(source.at, now)
-    return f"{day.day} {month} {day.year} ({age}), {who} said: “{shown}”"
+    phrases = PHRASES[language]
+    by_role = phrases.said_by_role.get(source.role, phrases.said_by_name.format(name=source.role))
+    words = source.text if isinstance(source, Hit) else source.content
+    return phrases.quote.format(
+        day=phrases.day(source.at.astimezone(ZoneInfo(zone)).date()),
+        age=describe_age(source.at, now, language),
+        who=phrases.said_by_name.format(name=source.name) if source.name else by_role,
+        words=phrases.noted_words.format(words=_shorten(words, MAX_QUOTE_CHARACTERS)),
+    )
+
+
+def _describe_source(source: Hit | Message) -> JsonObject:
+    item: JsonObject = {"part": "recall", "conversation": source.conversation, "seq": source.seq}
+    if isinstance(source, Hit):
+        return item | {
+            "message_id": source.message_id, "kind": source.kind, "score": round(source.score, 4), "why": source.why
+        }  # fmt: skip
+    return item | {"message_id": source.id, "kind": "message", "score": None, "why": {}}
 
 
 def split_for_streaming(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from recollect.core.assistant import strip_notice
 from recollect.core.json_text import to_json
 from recollect.core.message import Message
 from recollect.core.models import JsonObject
@@ -48,11 +49,15 @@ class HistoryMatch:
 
 
 def to_client_message(message: Mapping[str, Any]) -> ClientMessage:
-    """Read a message in the form of OpenAI's API. The old role `function` becomes `tool`."""
-    content, calls = message.get("content"), message.get("tool_calls")
+    """Read a message in the form of OpenAI's API. The old role `function` becomes `tool`.
+
+    The notice that the built-in assistant sends after its first answer is no part of that answer.
+    """
+    role, calls = message.get("role"), message.get("tool_calls")
+    content = read_content(message.get("content"))
     return ClientMessage(
-        role="tool" if message.get("role") == "function" else str(message.get("role")),
-        content=read_content(content),
+        role="tool" if role == "function" else str(role),
+        content=strip_notice(content) if role == "assistant" else content,
         name=message.get("name") if isinstance(message.get("name"), str) else None,
         tool_calls=tuple(calls) if calls else None,
         tool_call_id=message.get("tool_call_id"),

@@ -98,9 +98,11 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
 
 def describe_age(moment: datetime, now: datetime) -> str:
     """Return in words how long ago a moment was: "just now", "5 minutes ago", "2 days ago"."""
+    age = measure_age(moment, now)
+    return "just now" if age is None else f"{age[0]} {age[1]}{'s' if age[0] > 1 else ''} ago"
+
+
+def measure_age(moment: datetime, now: datetime) -> tuple[int, str] | None:
+    """Return how long ago a moment was, in its largest unit: (5, "minute"). None if it was less than a minute ago."""
     seconds = max(0, int((now - moment).total_seconds()))
-    for unit, length in _UNIT_SECONDS:
-        if seconds >= length:
-            count = seconds // length
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
+    return next(((seconds // length, unit) for unit, length in _UNIT_SECONDS if seconds >= length), None)
