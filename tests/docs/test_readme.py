@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
 
 from docs.markdown import ROOT, blocks, run_examples
 from docs.test_commands import command_lines
+from recollect.cli import app
 
 README = ROOT / "README.md"
 LONGEST = 100  # lines; more belongs into docs/
@@ -22,6 +27,24 @@ def test_six_lines_recall_a_fact_by_its_meaning(tmp_path: Path) -> None:
     assert first == "I'm allergic to peanuts."
     assert prompt[-1] == "user: Plan dinner for tonight."
     assert any("peanuts" in line for line in prompt[:-1])
+
+
+def test_its_first_commands_tell_and_then_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run in their order, on a database that the first one makes."""
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block.text for block in blocks(README) if block.language == "sh" and "recollect chat" in block.text]
+    printed = []
+    for line in block.splitlines():
+        said, _, command = line.partition(" | ") if line.startswith("echo ") else ("", "", line)
+        words = shlex.split(command, comments=True)
+        if words[1] == "serve":
+            continue
+        result = CliRunner().invoke(app, words[1:], input="".join(shlex.split(said)[1:]))
+        assert result.exit_code == 0, result.stderr
+        printed.append(result.stdout)
+    assert printed[0] == "Noted: “I'm allergic to peanuts.”\n"
+    assert "you said: “I'm allergic to peanuts.”" in printed[1]
+    assert all("peanuts" in text for text in printed[2:])
 
 
 def test_it_names_the_two_commands_first() -> None:

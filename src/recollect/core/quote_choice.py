@@ -19,7 +19,7 @@ MAX_QUOTES: Final = 5
 MAX_UNSURE_QUOTES: Final = 3
 MIN_RELEVANCE_SHARE: Final = 0.45  # a hit is quoted if its relevance is at least this share of the best one's
 # By the built-in embedder, unrelated English sentences stay below this, and a related one rises above the others.
-MIN_DENSE_PART: Final = 0.18
+MIN_DENSE_PART: Final = 0.15
 MIN_DENSE_LEAD: Final = 0.05
 MIN_COMPARED_HITS: Final = 2  # with fewer hits there is nothing to rise above
 MIN_DATE_PART: Final = 0.04
