@@ -84,9 +84,7 @@ def recognise_task(text: str) -> str | None:
     ending = _normalise(trimmed[-ENDING_CHARACTERS:])
     if opening.startswith("here is the query:") and ending.endswith(_TITLE_ENDINGS):
         return "title"
-    if _holds_phrases(trimmed):
-        return "task"
-    if not _HEADING.match(trimmed) or not _holds_history(trimmed):
+    if not _holds_phrases(trimmed) and not (_HEADING.match(trimmed) and _holds_history(trimmed)):
         return None
     return next((task for task, words in _TASKS_BY_WORDS if any(word in opening for word in words)), "task")
 
