@@ -23,6 +23,7 @@ from recollect import AsyncMemory, Settings
 from recollect.admin.access import Access
 from recollect.core.models import Principal
 from recollect.server.app import ServerOptions, make_app
+from recollect.server.connections import PROTOCOL
 from recollect.testing import FakeEmbedder
 
 ROUNDS = 6
@@ -38,13 +39,14 @@ def keys_and_url(tmp_path: Path) -> Iterator[tuple[list[str], str]]:
     db = folder / f"contract-{os.getpid()}.db"
     tokens = asyncio.run(_prepare(str(db)))
     memory = AsyncMemory(db, embedder=FakeEmbedder(64), settings=Settings(server_rate_per_minute=0), worker=False)
-    config = uvicorn.Config(make_app(ServerOptions(), memory=memory), log_config=None, access_log=False)
+    app = make_app(ServerOptions(), memory=memory)
+    config = uvicorn.Config(app, http=PROTOCOL, ws="none", log_config=None, access_log=False)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with httpx.Client(transport=httpx.HTTPTransport(retries=20)) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(retries=20), timeout=300) as client:
         assert client.get(f"{url}/healthz").status_code == 200
     yield tokens, url
     server.should_exit = True
