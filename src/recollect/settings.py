@@ -67,6 +67,7 @@ class Settings(BaseModel):
         "0: a third of them",
     )
     compress_daily: bool = Field(False, description="compress what was said before today")
+    compress_must_pay: bool = Field(True, description="put a compression off while it would make prompts longer")
     narrative_policy: Literal["tokens", "words"] = Field(
         "tokens", description="what limits the narrative: tokens, or a number of words that grows with each version"
     )

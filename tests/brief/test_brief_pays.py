@@ -102,7 +102,7 @@ def test_a_model_that_writes_too_much_is_not_asked_at_every_turn(
         memory.drain()
     put_off = [record for record in caplog.records if "put off" in record.getMessage()]
     assert put_off
-    assert len(model.calls) <= 3
+    assert len(model.calls) <= 4  # without the pause there are more calls than turns
 
 
 @pytest.mark.parametrize("name", ["compact", "sessions", "briefs", "recall"])
@@ -151,5 +151,3 @@ def test_one_log_line_tells_the_milliseconds_of_the_call_and_of_the_save(
     assert int(figures["tokens_before"]) == brief.record["tokens_before"] > 5000
     assert int(figures["tokens_after"]) == brief.tokens
     assert count_tokens(brief.narrative) < brief.tokens
-
-

@@ -64,7 +64,7 @@ def test_the_size_of_a_system_prompt_goes_with_its_conversation_and_its_person(o
     flush(server)
     assert stored_sizes(worker, "one", "two") == [0, 601]
     server.context("two", "what now?", system_prompt=LONG_PROMPT * 2)  # noted, not written yet
-    server.erase(everything=True)
+    server.erase(person="local")
     flush(server)
     assert stored_sizes(worker, "one", "two") == [0, 0]
 

@@ -280,7 +280,7 @@ class CompressBriefs(ConversationJob):
             tokens=sum_tokens(measured, min(through, run.before_tail)),
             settings=settings,
             ask_model=run.ask_model,
-            must_pay=not force,
+            must_pay=settings.compress_must_pay and not force,
         )
         body = await self._write(step, before, check)
         if body is None:
@@ -380,7 +380,8 @@ class CompressBriefs(ConversationJob):
             return ""
         target = turns[due - 1].last_seq
         replaced = sum_tokens(turns, min(target, run.before_tail))
-        if not force and replaced < max(MIN_REPLACED_TOKENS, 2 * self._put_off.get(state.key, 0)):
+        must_pay = settings.compress_must_pay and not force
+        if must_pay and replaced < max(MIN_REPLACED_TOKENS, 2 * self._put_off.get(state.key, 0)):
             return ""  # nothing is lost: these turns stay in the prompt, and are looked at again after the next one
         run.target = target
         return reason

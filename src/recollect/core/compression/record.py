@@ -25,7 +25,7 @@ MAX_KEY_FACTS: Final = 3
 MIN_FACT_WORDS: Final = 3  # content words of a sentence that says something by itself
 MAX_INTENT_CHARACTERS: Final = 160
 REPEATED_SHARE: Final = 0.6  # a text that shares so much of its content words with another repeats it
-FIRST_GOAL_FACTOR: Final = 2.0  # for the goal that was stated first, or that the last brief had
+FIRST_GOAL_FACTOR: Final = 1.5  # for the goal that was stated first, or that the last brief had
 NAMED_GOAL_FACTOR: Final = 3.0  # for a goal that is called so
 _NAMED_GOAL: Final = re.compile(r"^goal: |\b(?:goal|aim|objective|purpose)\b|هدف|غايت", re.IGNORECASE)
 _ASKED: Final = re.compile(r"^.{1,60}? asks? |[?？؟]\s*$")
@@ -132,7 +132,7 @@ def choose_intent(messages: Sequence[Message], entries: Sequence[Entry], old: Su
     """Return the main goal of the conversation: of all goals that were stated, the one that it keeps to.
 
     A goal counts more the more messages, and statements of the old summary, have its words. The first goal counts
-    twice, and so does the one that the old brief had: a wish by the way does not replace it. Where no goal was stated,
+    more, and so does the one that the old brief had: a wish by the way does not replace it. Where no goal was stated,
     it is what the person said first.
     """
     goals = [entry for entry in entries if entry.holds and entry.kind == ledger.INTENT and not entry.ends]
