@@ -60,6 +60,9 @@ class Settings(BaseModel):
     memory_k_raw_turns: int = _personal(
         3, ge=1, le=100, description="newest turns that stay word for word in the prompt"
     )
+    memory_tail_first: bool = _personal(
+        False, description="show these turns whenever they fit the prompt; brief and recall get what they leave"
+    )
     memory_summary_token_cap: int = _personal(
         500, ge=50, le=10_000, description="longest narrative of a brief, in tokens"
     )
@@ -83,14 +86,22 @@ class Settings(BaseModel):
         0, ge=0, le=1_000_000, description="compress above so many tokens, with the system prompt; 0: off"
     )
     compress_tokens_keep: int = _personal(
-        2500, ge=1, le=1_000_000, description="tokens of newest turns that are then kept"
+        2500, ge=1, le=1_000_000, description="most tokens of newest turns that are then kept"
     )
     compress_tokens_until: int = _personal(
-        0, ge=0, le=1_000_000, description="or compress the oldest turns until so many tokens are left; 0: off"
+        0,
+        ge=0,
+        le=1_000_000,
+        description="tokens that are then left in all, with system prompt and brief, at most half of those above; "
+        "0: a third of them",
     )
     compress_daily: bool = _personal(False, description="compress what was said before today")
+    compress_must_pay: bool = _personal(True, description="put a compression off while it would make prompts longer")
     narrative_policy: Literal["tokens", "words"] = _personal(
         "tokens", description="what limits the narrative: tokens, or a number of words that grows with each version"
+    )
+    narrative_form: Literal["prose", "bullets"] = _personal(
+        "prose", description="how the narrative is written: as running text, or as bullet points"
     )
     memory_brief_token_budget: int = _personal(
         1000, ge=0, le=100_000, description="most tokens of brief and ledger in a prompt"
@@ -200,7 +211,7 @@ class Settings(BaseModel):
 _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "compact": {
         "compress_messages_at": 5, "compress_messages_keep": 3, "memory_chunk_summarize_threshold": 0,
-        "memory_prompt_token_budget": 4000,
+        "memory_prompt_token_budget": 4000, "memory_k_raw_turns": 2,
     },
     "sessions": {
         "compress_tokens_above": 3000, "compress_tokens_keep": 2500, "memory_chunk_summarize_threshold": 0,
@@ -208,12 +219,14 @@ _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "topics": {"memory_chunk_summarize_threshold": 0},
     "briefs": {
-        "memory_k_raw_turns": 3, "memory_summary_token_cap": 500, "memory_prompt_token_budget": 3000,
+        "memory_k_raw_turns": 3, "memory_tail_first": True, "memory_summary_token_cap": 500,
+        "memory_prompt_token_budget": 3000,
         "memory_chunk_summarize_threshold": 6000, "narrative_policy": "tokens",
     },
     "recall": {
         "rag_summary_frequency": 5, "memory_chunk_summarize_threshold": 0, "rag_hybrid": True, "rag_chunking": True,
-        "rag_token_budget": 1000, "rag_rerank_alpha": 0.6, "rag_rerank_beta": 0.3, "rag_rerank_gamma": 0.1,
+        "memory_summary_token_cap": 200, "narrative_form": "bullets", "rag_token_budget": 1000,
+        "rag_rerank_alpha": 0.6, "rag_rerank_beta": 0.3, "rag_rerank_gamma": 0.1,
     },
 }  # fmt: skip
 _PRESET_BY_LETTER: Final = {"a": "compact", "b": "sessions", "c": "topics", "d": "briefs", "e": "recall"}

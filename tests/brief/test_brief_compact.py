@@ -7,7 +7,17 @@ from datetime import UTC, datetime, timedelta
 from recollect import count_tokens_for_messages
 from recollect.settings import Settings
 from recollect.testing import FakeClock, FakeModel
-from support.summaries import SYSTEM, Open, good_reply, long_turns, prompt_layout, sound_brief, tail_seqs, user_turns
+from support.summaries import (
+    SYSTEM,
+    Open,
+    good_reply,
+    long_turns,
+    nth_sentence,
+    prompt_layout,
+    sound_brief,
+    tail_seqs,
+    user_turns,
+)
 
 RECORD = {
     "original_message_count": int, "compressed_message_count": int, "compression_ratio": float, "timespan": str,
@@ -25,10 +35,10 @@ RECORD = {
 def test_a_at_five_messages_all_but_the_last_three_are_folded(open_memory: Open, model: FakeModel | None) -> None:
     """A option A: at 5 messages compress all but the last 3; what is kept is widened to a turn."""
     memory = open_memory(settings="A", model=model)
-    memory.add_many("trip", long_turns(2, count=1))
+    memory.add_many("trip", long_turns(2))
     memory.drain()
     assert memory.brief("trip") is None
-    memory.add_many("trip", long_turns(1, first=2, count=1))
+    memory.add_many("trip", long_turns(1, first=2))
     memory.drain()
     brief = sound_brief(memory)
     assert (brief.version, brief.through_seq) == (1, 2)  # 4 of 6 are kept: the third last is in the middle of a turn
@@ -36,7 +46,7 @@ def test_a_at_five_messages_all_but_the_last_three_are_folded(open_memory: Open,
 
 
 def test_a_tokens_go_from_the_oldest_until_half_is_left(open_memory: Open, model: FakeModel | None) -> None:
-    """A option B: above 3000 tokens, compress from the oldest until at most 1500 are left."""
+    """A option B: above 3000 tokens, compress from the oldest until at most 1500 are left, with the summary."""
     settings = Settings(compress_tokens_above=3000, compress_tokens_until=1500, memory_chunk_summarize_threshold=0)
     memory = open_memory(settings=settings, model=model)
     memory.add_many("trip", long_turns(11))
@@ -44,7 +54,7 @@ def test_a_tokens_go_from_the_oldest_until_half_is_left(open_memory: Open, model
     brief = sound_brief(memory)
     kept = [{"role": m.role, "content": m.content} for m in memory.history("trip") if m.seq > brief.through_seq]
     one_more = [{"role": m.role, "content": m.content} for m in memory.history("trip")[-len(kept) - 2 :]]
-    assert count_tokens_for_messages(kept) <= 1500 < count_tokens_for_messages(one_more)
+    assert brief.tokens + count_tokens_for_messages(kept) <= 1500 < 600 + count_tokens_for_messages(one_more)
 
 
 def test_a_on_a_new_day_what_came_before_is_folded(
@@ -53,11 +63,11 @@ def test_a_on_a_new_day_what_came_before_is_folded(
     """A option C: when the local date changes, yesterday's messages become the summary."""
     settings = Settings(compress_daily=True, memory_chunk_summarize_threshold=0)
     memory = open_memory(settings=settings, model=model)
-    memory.add_many("trip", long_turns(3, count=1))
+    memory.add_many("trip", long_turns(3, count=4))
     memory.drain()
     assert memory.brief("trip") is None
     clock.advance(timedelta(days=1))
-    memory.add_many("trip", long_turns(2, first=3, count=1))
+    memory.add_many("trip", long_turns(2, first=3, count=4))
     memory.drain()
     assert sound_brief(memory).through_seq == 6
     assert tail_seqs(memory.context("trip", "hello"))[-4:] == [7, 8, 9, 10]
@@ -68,9 +78,10 @@ def test_a_the_record_has_every_field_of_a_compressed_conversation(
 ) -> None:
     """A compression format."""
     memory = open_memory(settings="A", model=model)
+    filler = " ".join(nth_sentence(n) for n in range(14))
     start = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
     told = user_turns(
-        "I want to plan a trip to Norway in June.",
+        f"I want to plan a trip to Norway in June. {filler}",
         "We decided to take the night train.",
         "My budget is 900 euros.",
         "What about the tickets?",
@@ -117,7 +128,7 @@ def test_a_a_long_history_shrinks_by_most_and_stays_below_four_thousand_tokens(
 def test_a_the_summary_is_fenced_data_and_not_a_system_message(open_memory: Open, model: FakeModel | None) -> None:
     """A flow step 7: new history = compressed summary + last messages; spec §5: not as a system message."""
     memory = open_memory(settings="A", model=model)
-    memory.add_many("trip", long_turns(5, count=2))
+    memory.add_many("trip", long_turns(12))
     memory.drain()
     context = memory.context("trip", "hello", system_prompt=SYSTEM)
     roles = [one["role"] for one in context.messages]
@@ -172,7 +183,7 @@ def test_every_version_is_kept_as_it_was(open_memory: Open, model: FakeModel | N
 def test_tool_calls_and_their_results_are_folded_together(open_memory: Open, model: FakeModel | None) -> None:
     memory = open_memory(settings="A", model=model)
     calls = [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]
-    memory.add("trip", "user", "How is the weather in Oslo?")
+    memory.add("trip", "user", "How is the weather in Oslo? " + " ".join(nth_sentence(n) for n in range(6)))
     memory.add("trip", "assistant", "", tool_calls=calls)
     memory.add("trip", "tool", "12 degrees", tool_call_id="c1")
     memory.add("trip", "assistant", "It is 12 degrees in Oslo.")

@@ -145,7 +145,7 @@ def test_entries_without_a_brief_do_no_harm(open_memory: Open, location: str) ->
 
 # R12: clocks and zones.
 
-DAILY = Settings(compress_daily=True, memory_chunk_summarize_threshold=0)
+DAILY = Settings(compress_daily=True, memory_chunk_summarize_threshold=0, compress_must_pay=False)
 
 
 def test_jumps_of_the_clock_neither_lose_nor_repeat_anything(open_memory: Open, clock: FakeClock) -> None:

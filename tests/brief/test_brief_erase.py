@@ -18,7 +18,11 @@ from support.summaries import Open, brief_of, long_turns, user_turns, wait_until
 from support.tables import ask
 
 SETTINGS = Settings(
-    memory_k_raw_turns=1, compress_messages_at=4, compress_messages_keep=1, memory_chunk_summarize_threshold=0
+    memory_k_raw_turns=1,
+    compress_messages_at=4,
+    compress_messages_keep=1,
+    memory_chunk_summarize_threshold=0,
+    compress_must_pay=False,
 )
 EVERY_TABLE = "SELECT body FROM briefs UNION ALL SELECT entry FROM brief_entries UNION ALL SELECT content FROM texts"
 

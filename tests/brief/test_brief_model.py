@@ -40,6 +40,7 @@ def open_model(db: str, server: FaultServer) -> Iterator[OpenModel]:
             values: dict[str, Any] = {
                 "model_url": server.url, "model_name": "small", "api_key": KEY, "provider_timeout_seconds": 30,
                 "provider_retries": 0, "memory_k_raw_turns": 1, "compress_messages_at": 4, "compress_messages_keep": 1,
+                "compress_must_pay": False,
                 "memory_chunk_summarize_threshold": 0,
             }  # fmt: skip
             settings = Settings(**values | changes)

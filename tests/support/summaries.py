@@ -21,7 +21,10 @@ from recollect.testing import FakeModel, ModelCall
 Open = Callable[..., Memory]
 SYSTEM = "You are a helpful assistant."
 on_sqlite = pytest.mark.parametrize("location", ["sqlite"], indirect=True)  # the database has no part in it
-EAGER = {"memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4}
+EAGER = {
+    "memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4,
+    "compress_must_pay": False,
+}  # fmt: skip
 
 
 def eager_settings(**more: Any) -> Settings:

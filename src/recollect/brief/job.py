@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,20 +18,28 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
-from recollect.brief.step import MODEL_TIMED_OUT, CompressionStep, Writer
-from recollect.brief.turn_sizes import MeasuredTurn, active_triggers, end_of_step, measure_turns
+from recollect.brief.step import MODEL_TIMED_OUT, CompressionStep, DoesNotPay, Writer
+from recollect.brief.turn_sizes import (
+    MeasuredTurn,
+    active_triggers,
+    end_of_step,
+    expected_brief_tokens,
+    last_seq_before_tail,
+    measure_turns,
+    sum_tokens,
+)
 from recollect.core import times
 from recollect.core.compression import triggers
-from recollect.core.compression.brief import Brief, CorruptBrief, to_brief
+from recollect.core.compression.brief import Brief, BriefBody, CorruptBrief, to_brief
 from recollect.core.compression.triggers import Situation
 from recollect.core.errors import Conflict, NotFound, StoreUnavailable
 from recollect.core.models import OPERATOR, Principal
 from recollect.core.protocols import Clock, Tokenizer
-from recollect.core.text import hash_name
 from recollect.core.turns import split_into_turns
 from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal
 from recollect.jobs.leases import LeaseKeeper
 from recollect.jobs.maintenance import FreeLeases
+from recollect.jobs.prompt_sizes import PromptSizes
 from recollect.settings import Settings
 from recollect.storage import briefs
 from recollect.storage.briefs import BriefState
@@ -40,7 +47,8 @@ from recollect.storage.store import SqlStore
 
 log = logging.getLogger(__name__)
 
-PROMPT_SIZES_KEPT: Final = 1024  # conversations whose system prompt's size is known
+MIN_REPLACED_TOKENS: Final = 100  # fewer tokens of turns could not pay for the frame of a brief
+MAX_PUT_OFF: Final = 1024  # conversations of which it is known that a model's brief did not pay
 STRETCH_MESSAGES: Final = 500  # each further step reads so many to find its turns
 MAX_UNCOUNTED: Final = 4000  # messages without token counts; above, the job that counts them comes first
 MAX_YIELD_SECONDS: Final = 10  # a step waits at most so long for work that goes first
@@ -68,6 +76,7 @@ class _Run:
     """
 
     target: int = 0
+    before_tail: int = 0  # turns up to this seq leave the prompt when they are compressed; newer ones are in the tail
     ask_model: bool = True
 
 
@@ -87,31 +96,25 @@ class CompressBriefs(ConversationJob):
         make_writer: Callable[[], Writer],
         settings: Callable[[Principal], Settings],
         tokenizer: Callable[[], Tokenizer],
+        prompt_sizes: PromptSizes,
         must_wait: Callable[[], bool] = lambda: False,
     ) -> None:
         """`make_writer` is called when the first brief is due. Background steps wait while `must_wait()` is true."""
         super().__init__(store)
         self._clock, self._leases, self._settings, self._tokenizer = clock, leases, settings, tokenizer
-        self._make_writer, self._must_wait = make_writer, must_wait
+        self._make_writer, self._must_wait, self._prompt_sizes = make_writer, must_wait, prompt_sizes
         self._writer: Writer | None = None
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._prompt_tokens: OrderedDict[str, int] = OrderedDict()  # by a hash of person and conversation
+        self._put_off: dict[int, int] = {}  # by key: tokens of turns for which a model's brief did not pay
         self._days_checked_at: datetime | None = None
         self._last_made: tuple[tuple[int, tuple[object, ...]], Brief] | None = None  # by key and mark
         self._callers: set[asyncio.Task[Any]] = set()
         self._is_closed = False
 
-    def note_prompt(self, principal: Principal, conversation: str, tokens: int) -> None:
-        """Note the size of a conversation's system prompt: the token trigger counts it too, in this process."""
-        name = _hash_owner(principal, conversation)
-        self._prompt_tokens[name] = tokens
-        self._prompt_tokens.move_to_end(name)
-        while len(self._prompt_tokens) > PROMPT_SIZES_KEPT:
-            self._prompt_tokens.popitem(last=False)
-
     def forget(self, person: str | None = None) -> None:
-        """Drop the brief that is kept in memory. Sizes of system prompts stay: they hold no words."""
+        """Drop the brief that is kept in memory."""
         self._last_made = None
+        self._put_off.clear()
 
     # In the background
 
@@ -158,7 +161,7 @@ class CompressBriefs(ConversationJob):
         if state is None:
             return False
         turns = await self._turns(owner, state, may_defer=True)
-        return bool(self._target(turns, state, owner, force=False)[1])
+        return await self._choose_target(owner, state, turns, _Run(), force=False) != ""
 
     # For callers
 
@@ -259,8 +262,8 @@ class CompressBriefs(ConversationJob):
         if before is None:
             return False
         measured = await self._turns(owner, before, limit=STRETCH_MESSAGES if run.target else 0)
-        reason, run.target = self._target(measured, before, owner, force=force, target=run.target)
-        if not run.target:
+        reason = await self._choose_target(owner, before, measured, run, force=force)
+        if not reason:
             return False
         settings = self._settings(owner.principal)
         through = end_of_step(measured, run.target, settings)
@@ -274,20 +277,23 @@ class CompressBriefs(ConversationJob):
             version=before.version + 1,
             zone=before.zone,
             now=self._clock.now(),
-            tokens=sum(turn.size.tokens for turn in measured if turn.last_seq <= through),
+            tokens=sum_tokens(measured, min(through, run.before_tail)),
             settings=settings,
             ask_model=run.ask_model,
+            must_pay=settings.compress_must_pay and not force,
         )
-        if self._writer is None:
-            self._writer = await asyncio.to_thread(self._make_writer)
-        body = await self._writer.write(step, check)
+        body = await self._write(step, before, check)
+        if body is None:
+            return False
+        written = time.perf_counter()
         saved = await self._store.briefs.save(*owner, before, body, through=through, count=len(messages), now=step.now)
+        now = time.perf_counter()
         log.info(
-            "brief: version=%d trigger=%s turns=%d messages=%d tokens_before=%d tokens_after=%d ms=%d model=%s "
-            "dropped=%d saved=%s degraded=%s",
-            step.version, reason, len(step.turns), len(messages), step.tokens + before.tokens,
-            body.tokens, (time.perf_counter() - began) * 1000, body.model_used,
-            body.dropped, saved, body.degraded,
+            "brief: version=%d trigger=%s turns=%d messages=%d tokens_before=%d tokens_after=%d ms=%d call_ms=%d "
+            "save_ms=%d model=%s dropped=%d saved=%s degraded=%s",
+            step.version, reason, len(step.turns), len(messages), step.tokens_before, body.tokens,
+            (now - began) * 1000, body.call_ms, (now - written) * 1000, body.model_used, body.dropped, saved,
+            body.degraded,
         )  # fmt: skip
         if not saved:
             raise Interrupted  # the log or the brief changed meanwhile: the next look sees what is due then
@@ -297,6 +303,25 @@ class CompressBriefs(ConversationJob):
         self._last_made = ((before.key, mark), made)
         run.ask_model = body.degraded != MODEL_TIMED_OUT
         return True
+
+    async def _write(self, step: CompressionStep, before: BriefState, check: Callable[[], None]) -> BriefBody | None:
+        """Return the next version, or None if it would make prompts longer.
+
+        If a model was asked in vain, it is asked again when twice as many tokens can be compressed, not at every turn.
+        """
+        if self._writer is None:
+            self._writer = await asyncio.to_thread(self._make_writer)
+        try:
+            body = await self._writer.write(step, check)
+        except DoesNotPay as error:
+            log.debug("brief: version=%d put off, tokens_before=%d", step.version, step.tokens_before)
+            if error.asked_model:
+                while len(self._put_off) >= MAX_PUT_OFF:
+                    del self._put_off[next(iter(self._put_off))]
+                self._put_off[before.key] = step.tokens
+            return None
+        self._put_off.pop(before.key, None)
+        return body
 
     async def _newest(self, owner: _Owner, state: BriefState) -> Brief | None:
         """Return the newest brief. Drop one that is damaged and interrupt: the log has everything."""
@@ -332,22 +357,31 @@ class CompressBriefs(ConversationJob):
             return turns
         return turns[:-1] or await self._turns(owner, state)  # a turn longer than the limit is read whole
 
-    def _target(
-        self, turns: Sequence[MeasuredTurn], state: BriefState, owner: _Owner, *, force: bool, target: int = 0
-    ) -> tuple[str, int]:
-        """Return why to compress, and through which seq; 0 for not at all."""
+    async def _choose_target(
+        self, owner: _Owner, state: BriefState, turns: Sequence[MeasuredTurn], run: _Run, *, force: bool
+    ) -> str:
+        """Return why to compress, and set through which seq; "" for not at all."""
+        if turns and turns[0].last_seq <= run.target:
+            return "rest"
         settings = self._settings(owner.principal)
-        if turns and turns[0].last_seq <= target:
-            return "rest", target
+        run.target, run.before_tail = 0, last_seq_before_tail(turns, settings.memory_k_raw_turns)
         if force:
             reason, due = "asked", max(0, len(turns) - settings.memory_k_raw_turns)
         else:
-            today = self._clock.now().astimezone(ZoneInfo(state.zone)).date()
-            prompt_tokens = self._prompt_tokens.get(_hash_owner(*owner), 0)
-            situation = Situation([turn.size for turn in turns], state.tokens, prompt_tokens, today)
+            situation = Situation(
+                [turn.size for turn in turns],
+                min(state.tokens, settings.memory_brief_token_budget),
+                await self._prompt_sizes.get(*owner) if settings.compress_tokens_above else 0,
+                self._clock.now().astimezone(ZoneInfo(state.zone)).date(),
+                expected_brief_tokens(state.version + 1, settings),
+            )
             reason, due = triggers.largest_due(active_triggers(settings), situation)
-        return (reason, turns[due - 1].last_seq) if due else ("", 0)
-
-
-def _hash_owner(principal: Principal, conversation: str) -> str:
-    return hash_name(f"{principal.person}\0{conversation}")
+        if not due:
+            return ""
+        target = turns[due - 1].last_seq
+        replaced = sum_tokens(turns, min(target, run.before_tail))
+        must_pay = settings.compress_must_pay and not force
+        if must_pay and replaced < max(MIN_REPLACED_TOKENS, 2 * self._put_off.get(state.key, 0)):
+            return ""  # nothing is lost: these turns stay in the prompt, and are looked at again after the next one
+        run.target = target
+        return reason

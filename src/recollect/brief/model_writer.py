@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Final
 
 from recollect.brief.step import MODEL_TIMED_OUT, CompressionStep
-from recollect.core.compression import brief, ledger, model_reply
+from recollect.core.compression import ledger, model_reply
 from recollect.core.compression.ledger import Entry
 from recollect.core.compression.model_reply import InvalidReply, Reply
-from recollect.core.compression.narrative import Length, Statement, count_words, render_narrative
+from recollect.core.compression.narrative import Length, Statement, count_words, render_narrative, split_bullets
 from recollect.core.compression.source_check import SourceIndex, SourceText, split_sentences
 from recollect.core.compression.summariser import summarise
 from recollect.core.errors import RecollectError
@@ -29,6 +29,7 @@ MAX_REPLY_TOKENS: Final = 4000
 MAX_REPAIRED_CHARACTERS: Final = 20_000  # the model is shown so much of its invalid reply
 MIN_WORDS_KEPT: Final = 60  # a summary below half of these or of the old one has lost too much
 WORDS_PER_TOKEN: Final = 0.7
+_AS_BULLETS: Final = 'as concise bullet points: one line each, which begins with "- ", and no code word for word'
 _SAID_BY_PEOPLE: Final = (ledger.PREFERENCE, ledger.DECISION, ledger.FACT, ledger.INTENT, ledger.QUESTION)
 
 
@@ -104,8 +105,10 @@ class ModelWriter:
 
 def _describe_length(length: Length) -> str:
     if length.measure is count_words:
-        return f"{length.minimum} to {length.maximum} words"
-    return f"at most {length.maximum} tokens (about {int(length.maximum * WORDS_PER_TOKEN)} words)"
+        text = f"{length.minimum} to {length.maximum} words"
+    else:
+        text = f"at most {length.maximum} tokens (about {int(length.maximum * WORDS_PER_TOKEN)} words)"
+    return f"{text}, {_AS_BULLETS}" if length.form == "bullets" else text
 
 
 def keep_supported(reply: Reply, step: CompressionStep, length: Length) -> SupportedReply:
@@ -113,10 +116,13 @@ def keep_supported(reply: Reply, step: CompressionStep, length: Length) -> Suppo
     old = step.old
     spoken = [one for one in step.messages if one.role in ("user", "assistant") and one.source != "tool"]
     all_sources, people_sources = _sources(step, spoken)
-    statements, dropped = _supported_statements(reply, step, spoken, all_sources)
+    lines = [[line] for line in split_sentences(reply.narrative)]
+    if length.form == "bullets":
+        lines = [split_sentences(line) for line in split_bullets(reply.narrative)]
+    statements, dropped = _supported_statements(lines, step, spoken, all_sources)
     if not statements:
         raise ModelFailed("nothing in it was said")
-    if length.measure(render_narrative(statements)) > length.maximum:
+    if length.measure_all(statements) > length.maximum:
         statements = summarise([], old=statements, length=length, zone=step.zone)
     words = count_words(render_narrative(statements))
     if old is not None and 2 * words < min(count_words(old.narrative), length.minimum or MIN_WORDS_KEPT):
@@ -148,9 +154,12 @@ def _sources(step: CompressionStep, spoken: Sequence[Message]) -> tuple[SourceIn
 
 
 def _supported_statements(
-    reply: Reply, step: CompressionStep, spoken: Sequence[Message], sources: SourceIndex
+    lines: Sequence[Sequence[str]], step: CompressionStep, spoken: Sequence[Message], sources: SourceIndex
 ) -> tuple[list[Statement], int]:
-    """Return the sentences that rest on something, dated by their oldest source, and how many were dropped."""
+    """Return a statement for each line: its sentences that rest on something, dated by their oldest source.
+
+    Return also how many sentences were dropped.
+    """
     old = step.old
     times_by_id: dict[str, datetime] = {}
     for statement in old.statements if old else ():
@@ -158,13 +167,15 @@ def _supported_statements(
     times_by_id |= {message.id: message.at for message in spoken}
     fallback = step.now if old is None or old.created_at is None else old.created_at
     statements, dropped = [], 0
-    for sentence in split_sentences(reply.narrative):
-        support = sources.find_support(sentence)
-        if support and replace_unstorable(sentence)[1] == 0:
+    for line in lines:
+        storable = [sentence for sentence in line if replace_unstorable(sentence)[1] == 0]
+        support_by_sentence = {sentence: sources.find_support(sentence) for sentence in storable}
+        kept = [sentence for sentence in storable if support_by_sentence[sentence]]
+        dropped += len(line) - len(kept)
+        support = tuple(dict.fromkeys(source for sentence in kept for source in support_by_sentence[sentence]))
+        if support:
             at = min((times_by_id[source] for source in support if source in times_by_id), default=fallback)
-            statements.append(Statement(sentence, support, at, 1.0))
-        else:
-            dropped += 1
+            statements.append(Statement(" ".join(kept), support, at, 1.0))
     return statements, dropped
 
 
@@ -219,5 +230,5 @@ def _supported_record(reply: Reply, sources: SourceIndex) -> tuple[JsonObject, i
         kept = [text for text in texts if text and sources.find_support(text)]
         dropped += len(texts) - len(kept)
         if kept:
-            record[name] = kept[: brief.MAX_KEY_FACTS] if name == "key_facts" else kept
+            record[name] = kept
     return record, dropped

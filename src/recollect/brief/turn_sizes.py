@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from recollect.core import times
 from recollect.core.compression import triggers
+from recollect.core.compression.narrative import length_for_version
 from recollect.core.compression.triggers import TurnSize
 from recollect.core.protocols import Tokenizer
 from recollect.jobs.message_index import as_message
@@ -19,6 +20,8 @@ from recollect.settings import Settings
 from recollect.storage.driver import Row
 
 STEP_TOKENS: Final = 6000  # most that one step compresses; more if `memory_chunk_summarize_threshold` is larger
+EXPECTED_TOKENS_PER_WORD: Final = 1.6  # of a narrative: between English (1.3) and Arabic (2)
+EXPECTED_LEDGER_TOKENS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,24 @@ def end_of_step(turns: Sequence[MeasuredTurn], target: int, settings: Settings) 
     due = [turn.size for turn in turns if turn.last_seq <= target]
     max_tokens = max(STEP_TOKENS, settings.memory_chunk_summarize_threshold)
     return turns[triggers.count_turns_in_step(due, len(due), max_tokens) - 1].last_seq
+
+
+def sum_tokens(turns: Sequence[MeasuredTurn], through: int) -> int:
+    """Return the tokens of the turns up to a seq."""
+    return sum(turn.size.tokens for turn in turns if turn.last_seq <= through)
+
+
+def last_seq_before_tail(turns: Sequence[MeasuredTurn], tail_turns: int) -> int:
+    """Return the last seq before the newest turns, which stay in the prompt in any case; 0 if there are no more."""
+    return turns[-tail_turns - 1].last_seq if len(turns) > tail_turns else 0
+
+
+def expected_brief_tokens(version: int, settings: Settings) -> int:
+    """Return about how many tokens a version of the brief will have in a prompt."""
+    narrative_tokens = settings.memory_summary_token_cap
+    if settings.narrative_policy == "words":
+        narrative_tokens = int(length_for_version(version).maximum * EXPECTED_TOKENS_PER_WORD)
+    return min(narrative_tokens + EXPECTED_LEDGER_TOKENS, settings.memory_brief_token_budget)
 
 
 def active_triggers(settings: Settings) -> list[triggers.Trigger]:

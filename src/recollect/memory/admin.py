@@ -70,10 +70,9 @@ class AdminMixin(Lifecycle):
             await self._store.server_state.requires_keys()  # connects, before anybody waits for it
 
     async def flush(self) -> None:
-        """Write buffered rows now: metrics of recall and uses of profiles. The worker does it every few seconds."""
+        """Write buffered rows now: metrics of recall, uses of profiles, prompt sizes. A worker does it by itself."""
         await self._ready()
-        await self._metrics.flush()
-        await self._audit.flush()
+        await self._flush_buffers()
 
     async def work_until(self, stop: asyncio.Event) -> None:
         """Do everyone's derived work until told to stop: what `recollect worker` runs."""

@@ -90,7 +90,7 @@ class AskMixin(Lifecycle):
         system = None if system_prompt is None else arguments.check_query(system_prompt)
         if system is not None and self._current.now.compress_tokens_above:
             size = tokenizer_for(ENCODING).count(system)
-            self._work.briefs.note_prompt(self._principal, conversation, size)
+            self._prompt_sizes.note(self._principal, conversation, size)
         context, metrics = await self._prompt_builder.context(
             self._principal,
             conversation,

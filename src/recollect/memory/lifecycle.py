@@ -19,6 +19,7 @@ from recollect.core.scope import PersonScope, Scope, StoreScope
 from recollect.core.text import check_identity
 from recollect.jobs.audit import AuditLog
 from recollect.jobs.metrics import RecallMetrics
+from recollect.jobs.prompt_sizes import PromptSizes
 from recollect.memory.caches import Caches
 from recollect.memory.plan import DerivedWork
 from recollect.providers.chat import Upstream
@@ -78,14 +79,15 @@ class Lifecycle:
             self._store, self._clock, self._embedders, lambda: self._current.now.backfill_chunks
         )
         self._audit, self._actor = AuditLog(self._store, self._clock), LIBRARY
-        self._work = DerivedWork(
-            self._components, self._book, self._current, self._embedding, self._metrics, self._audit
-        )
+        self._prompt_sizes = PromptSizes(self._store, self._clock)
+        buffers = (self._metrics, self._audit, self._prompt_sizes)
+        self._work = DerivedWork(self._components, self._book, self._current, self._embedding, *buffers)
         self._has_worker = worker
         self._shared = Shared()
         self._shared.caches.register("store", self._store.forget)
         self._shared.caches.register("question vectors", self._embedders.forget)
         self._shared.caches.register("brief job", self._work.briefs.forget)
+        self._shared.caches.register("prompt sizes", self._prompt_sizes.forget)
         self._shared.caches.register("settings", self._book.forget, kinds=(PersonScope, StoreScope))
 
     def of(self, person: Principal, *, actor: str | None = None) -> Self:
@@ -163,8 +165,7 @@ class Lifecycle:
                 if task is not None and task.get_loop() is asyncio.get_running_loop():
                     await task  # the task of an earlier loop ended with that loop
                 await self._work.briefs.ended()
-                await self._metrics.flush()
-                await self._audit.flush()
+                await self._flush_buffers()
                 await self._store.close()
                 for component in self._components.owned:
                     await component.close()
@@ -197,8 +198,7 @@ class Lifecycle:
 
     async def _erase(self, scope: Scope) -> Receipt:
         """Erase a scope from the database, from its files and from memory."""
-        await self._metrics.flush()  # so that nothing of the person is written after the erase
-        await self._audit.flush()
+        await self._flush_buffers()  # so that nothing of the person is written after the erase
         try:
             receipt = await erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
         except (InvalidInput, NotFound, Conflict):
@@ -208,6 +208,12 @@ class Lifecycle:
             raise
         self._forget(scope)
         return receipt
+
+    async def _flush_buffers(self) -> None:
+        """Write the rows that were noted while questions were answered."""
+        await self._metrics.flush()
+        await self._audit.flush()
+        await self._prompt_sizes.flush()
 
     def _forget(self, scope: Scope) -> None:
         """Drop everything that is kept in memory of a scope."""

@@ -27,6 +27,7 @@ from recollect.jobs.leases import LeaseKeeper, new_holder
 from recollect.jobs.maintenance import FinishErasures, FreeLeases, TidyStore
 from recollect.jobs.message_index import IndexMessages
 from recollect.jobs.metrics import RecallMetrics
+from recollect.jobs.prompt_sizes import PromptSizes
 from recollect.jobs.worker import Worker
 from recollect.providers.tokenizer import tokenizer_for
 from recollect.recall.vector_job import EmbedMessages
@@ -49,6 +50,7 @@ class DerivedWork:
         embedding: EmbedMessages,
         metrics: RecallMetrics,
         audit: AuditLog,
+        prompt_sizes: PromptSizes,
     ) -> None:
         """`settings` say how often the workers look; each person's work follows that person's own, from `book`."""
         store, clock = components.store, components.clock
@@ -72,7 +74,14 @@ class DerivedWork:
             return components.model is None and components.embedder is None and self.indexing.is_busy
 
         self.briefs = CompressBriefs(
-            store, clock, leases, make_writer=make_writer, settings=book.now, tokenizer=tokenizer, must_wait=must_wait
+            store,
+            clock,
+            leases,
+            make_writer=make_writer,
+            settings=book.now,
+            tokenizer=tokenizer,
+            prompt_sizes=prompt_sizes,
+            must_wait=must_wait,
         )
         self.assignment = AssignMessages(store, clock, settings=book.now)
         folding = FoldTopics(store, clock, settings=book.now, tokenizer=tokenizer, writer=topic_writer)
@@ -86,7 +95,8 @@ class DerivedWork:
             folding,
         ]
         quick_maintenance: list[Maintenance] = [
-            FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, audit, embedding,
+            FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, audit, prompt_sizes,
+            embedding,
         ]  # fmt: skip
         slow_maintenance: list[Maintenance] = [self.briefs, folding]
         worker = partial(Worker, leases, prepare=book.prepare)

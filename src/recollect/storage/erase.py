@@ -32,6 +32,7 @@ from recollect.storage.archive_blocks import delete_tainted_dictionaries, remove
 from recollect.storage.driver import Transaction
 from recollect.storage.profiles import stored_values
 from recollect.storage.rows import no_conversation
+from recollect.storage.server_state import prompt_size_id
 from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
 from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
@@ -99,6 +100,7 @@ class Eraser:
             raise no_conversation(name)
         self._delete_conversation(row["key"])
         self._tx.run("delete_stop", person=self._person, conversation=hash_name(name))
+        self._tx.run("delete_prompt_size", person=self._person, id=prompt_size_id(name))
         self.counts["dictionaries"] += delete_tainted_dictionaries(self._tx, self._person, self._texts)
 
     def everything(self) -> None:

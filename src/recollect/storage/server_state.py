@@ -1,20 +1,36 @@
-"""Stores what the processes of a server share: API keys, sessions, idempotency keys and stop marks."""
+"""Stores what the processes of a server share: API keys, sessions, idempotency keys, stop marks, prompt sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from recollect.core import times
 from recollect.core.models import Principal
+from recollect.core.text import hash_name
 from recollect.storage.audit import Act, write_audit
 from recollect.storage.driver import Row, RunInTransaction, RunNamedInTransaction, Transaction
 
-KEEP_REQUESTS_FOR: Final = timedelta(days=7)  # idempotency keys and stop marks
+KEEP_REQUESTS_FOR: Final = timedelta(days=7)  # idempotency keys, stop marks and prompt sizes
 # Names of rows of the table `settings` that belong to the whole database.
 SECRET_NAME: Final = "key_secret"  # noqa: S105 - the name of a row
 SECRET_DIGEST_NAME: Final = "key_secret_digest"  # noqa: S105 - the name of a row
 KEYS_REQUIRED_NAME: Final = "keys_required"  # "true" from the first key on; "false" after the operator said so
+
+
+class PromptSize(NamedTuple):
+    """The tokens of the system prompt that a conversation was last asked with."""
+
+    person: str
+    conversation: str
+    tokens: int
+    at: datetime
+
+
+def prompt_size_id(conversation: str) -> str:
+    """Return the id of the row with a conversation's prompt size. It has a digest, not the name."""
+    return f"prompt:{hash_name(conversation)}"
 
 
 class ServerStateStore:
@@ -167,6 +183,35 @@ class ServerStateStore:
         """Return person, digest of the conversation and moment of every stop mark since a moment."""
         rows = await self._read(lambda tx: tx.all("stops_since", since=times.to_micros(since)))
         return [(row["person"], row["conversation"], times.from_micros(row["at"])) for row in rows]
+
+    # Sizes of system prompts, in rows like those of idempotency keys: they run out alike
+
+    async def save_prompt_sizes(self, sizes: Sequence[PromptSize]) -> list[PromptSize]:
+        """Store the sizes whose conversations exist, and return these. The worker looks again where a size changed."""
+
+        def put_sizes(tx: Transaction) -> list[PromptSize]:
+            return [size for size in sizes if _put_prompt_size(tx, size)]
+
+        return list(await self._write(put_sizes))
+
+    async def prompt_tokens(self, principal: Principal, conversation: str) -> int:
+        """Return the stored tokens of a conversation's system prompt; 0 if there are none."""
+        id = prompt_size_id(conversation)
+        row: Row | None = await self._read(lambda tx: tx.one("get_request", person=principal.person, id=id))
+        return 0 if row is None else int.from_bytes(bytes(row["fingerprint"]))
+
+
+def _put_prompt_size(tx: Transaction, size: PromptSize) -> bool:
+    """Store a size under the lock of its conversation, so that none is stored after an erase. Say whether it was."""
+    conversation = tx.one("lock_conversation", person=size.person, conversation=size.conversation)
+    if conversation is None:
+        return False
+    id, tokens = prompt_size_id(size.conversation), size.tokens.to_bytes(8)
+    before = tx.one("get_request", person=size.person, id=id)
+    tx.run("put_prompt_size", person=size.person, id=id, tokens=tokens, now=times.to_micros(size.at))
+    if before is None or bytes(before["fingerprint"]) != tokens:
+        tx.run("rewind_brief", key=conversation["key"])
+    return True
 
 
 def _count_valid(tx: Transaction, now: int) -> int:

@@ -71,7 +71,7 @@ TABLES: Final = (
     Table("consents", "person", copied="rows", counted_as="consents"),
     Table("audit", "person", copied="code", counted_as="audit"),
     Table("blocks", "conversation"),
-    Table("requests", "person"),  # idempotency keys
+    Table("requests", "person"),  # idempotency keys, and sizes of system prompts
     Table("stops", "person"),  # marks that stop an answer
     Table("embedders", "store", kept="they name models, not people"),
     Table("api_keys", "store", copied="rows",

@@ -218,7 +218,11 @@ class FoldTopics(ConversationJob):
             return await asyncio.to_thread(self._summarise_built_in, messages, old, state.zone, max_tokens)
         tokenizer, now = await asyncio.to_thread(self._tokenizer), self._clock.now()
         old_summary = Summary(tuple(old), tokens=tokenizer.count(render_narrative(old)), created_at=now)
-        length = {"memory_summary_token_cap": max(max_tokens, 50), "narrative_policy": "tokens"}  # 50 is its minimum
+        length = {
+            "memory_summary_token_cap": max(max_tokens, 50),  # its minimum
+            "narrative_policy": "tokens",
+            "narrative_form": "prose",
+        }
         step = CompressionStep(
             state.conversation,
             old_summary if old else None,

@@ -29,8 +29,8 @@ def turn(tokens: int = 100, *, messages: int = 2, answers: int = 1, day: date = 
     return TurnSize(messages, tokens, answers, day, is_done=answers > 0)
 
 
-def now(*turns: TurnSize, brief: int = 0, system: int = 0, today: date = TODAY) -> Situation:
-    return Situation(turns, brief, system, today)
+def now(*turns: TurnSize, brief: int = 0, system: int = 0, next_brief: int = 0, today: date = TODAY) -> Situation:
+    return Situation(turns, brief, system, today, next_brief)
 
 
 # By messages (preset `compact`)
@@ -59,21 +59,34 @@ def test_a_single_turn_of_many_messages_is_never_compressed_by_their_number() ->
 
 def test_exactly_three_thousand_tokens_are_not_above_and_one_more_is() -> None:
     assert ManyTokens().count_due(now(turn(1000), turn(1000), turn(1000))) == 0
-    assert ManyTokens().count_due(now(turn(1000), turn(1000), turn(1001))) == 1
+    assert ManyTokens().count_due(now(turn(1000), turn(1000), turn(1001))) == 2
 
 
-def test_the_newest_turns_that_fit_in_2500_tokens_are_kept() -> None:
-    assert ManyTokens().count_due(now(turn(501), turn(1250), turn(1250))) == 1  # 2500 exactly
-    assert ManyTokens().count_due(now(turn(500), turn(1251), turn(1250))) == 2  # 2501 with the second
-    assert ManyTokens().count_due(now(turn(600), turn(600), turn(600), turn(600), turn(601))) == 1
+def test_the_newest_turns_that_fit_in_2500_tokens_and_a_third_of_the_threshold_are_kept() -> None:
+    assert ManyTokens().count_due(now(*(turn(250) for _ in range(13)))) == 9  # 1000 exactly
+    assert ManyTokens().count_due(now(*(turn(251) for _ in range(13)))) == 10
+    assert ManyTokens(above=9000).count_due(now(*(turn(1250) for _ in range(8)))) == 6  # 2500 exactly
+    assert ManyTokens(above=9000).count_due(now(*(turn(1251) for _ in range(8)))) == 7
 
 
-def test_system_prompt_and_brief_count_for_the_threshold_but_not_for_what_is_kept() -> None:
+def test_system_prompt_and_the_next_brief_count_for_what_is_kept() -> None:
+    turns = [turn(150) for _ in range(20)]
+    assert ManyTokens().count_due(now(*turns, system=100)) == 14  # 900 are kept
+    assert ManyTokens().count_due(now(*turns, system=100, next_brief=300)) == 16
+    assert ManyTokens().count_due(now(*turns, brief=800, next_brief=300)) == 19
+    assert ManyTokens().count_due(now(*turns, brief=800, system=5000)) == 19  # the newest stays
+
+
+def test_system_prompt_and_brief_count_for_the_threshold() -> None:
     turns = (turn(1400), turn(1200))
     assert ManyTokens().count_due(now(*turns, brief=200, system=200)) == 0
     assert ManyTokens().count_due(now(*turns, brief=200, system=201)) == 1
     assert ManyTokens().count_due(now(*turns, brief=201, system=200)) == 1
-    assert ManyTokens().count_due(now(turn(1250), turn(1250), brief=400, system=200)) == 0  # above, but all of it fits
+
+
+def test_turns_may_have_most_of_the_threshold_however_long_the_system_prompt_is() -> None:
+    assert ManyTokens().count_due(now(*(turn(150) for _ in range(12)), brief=900, system=50_000)) == 0  # 1800
+    assert ManyTokens().count_due(now(*(turn(151) for _ in range(12)), brief=900, system=50_000)) == 11
 
 
 def test_a_single_turn_is_kept_however_large_it_is() -> None:
@@ -93,7 +106,8 @@ def test_until_lets_the_oldest_go_until_1500_are_left() -> None:
     )  # 1500 exactly
     assert ManyTokens(until=1500).count_due(now(turn(1501), turn(1500))) == 1
     assert ManyTokens(until=1500).count_due(now(turn(1500), turn(1500))) == 0  # 3000 are not above
-    assert ManyTokens(until=1500).count_due(now(turn(600), turn(600), turn(600), brief=900, system=301)) == 2
+    assert ManyTokens(until=1500).count_due(now(*(turn(500) for _ in range(5)), brief=900, system=301)) == 4
+    assert ManyTokens(until=2900).count_due(now(*six)) == 4  # never more than half of the threshold is left
 
 
 # By days
@@ -162,7 +176,7 @@ def test_without_turns_nothing_is_due(trigger: Trigger) -> None:
 def test_of_several_triggers_the_one_with_most_turns_due_decides() -> None:
     turns = [turn(700) for _ in range(10)]
     assert largest_due([Chunk(), EveryAnswers()], now(*turns)) == ("answers", 10)
-    assert largest_due([ManyTokens(), Chunk(keep=4)], now(*turns)) == ("tokens", 7)  # keeps 2100 tokens, or four turns
+    assert largest_due([ManyTokens(), Chunk(keep=4)], now(*turns)) == ("tokens", 9)  # keeps 700 tokens, or four turns
     assert largest_due([Chunk(), ManyMessages()], now(*turns)) == ("messages", 8)
     assert largest_due([NewDay(), Chunk()], now(turn(), turn())) == ("", 0)
     assert largest_due([], now(*turns)) == ("", 0)
@@ -223,11 +237,31 @@ def test_by_tokens_the_kept_turns_fit_or_are_a_single_one(turns: Sequence[TurnSi
     situation = Situation(turns, brief, system, TODAY)
     due = ManyTokens().count_due(situation)
     kept = sum(size.tokens for size in turns[due:])
-    if system + situation.tokens > 3000:
-        assert kept <= 2500 or len(turns) - due <= 1
-        assert not due or kept + turns[due - 1].tokens > 2500, "one turn more would have fitted"
+    limit = 1000 - system - brief
+    if due:
+        assert system + situation.tokens > 3000
+        assert kept <= limit or len(turns) - due == 1
+        assert kept + turns[due - 1].tokens > limit, "one turn more would have fitted"
     else:
-        assert due == 0
+        assert system + situation.tokens <= 3000 or sum(size.tokens for size in turns) <= 1800 or len(turns) == 1
+
+
+@given(
+    st.lists(st.integers(30, 300), min_size=80, max_size=80),
+    st.integers(0, 1000),
+    st.integers(0, 5000),
+    st.sampled_from([None, 1, 1500, 3000]),
+)
+def test_turns_of_an_ordinary_size_are_never_compressed_one_by_one(
+    sizes: list[int], brief: int, system: int, until: int | None
+) -> None:
+    trigger, uncompressed, numbers = ManyTokens(until=until), list[TurnSize](), list[int]()
+    for number, tokens in enumerate(sizes):
+        uncompressed.append(turn(tokens))
+        if due := trigger.count_due(now(*uncompressed, brief=brief if numbers else 0, system=system)):
+            uncompressed, numbers = uncompressed[due:], [*numbers, number]
+    gaps = [later - earlier for earlier, later in zip(numbers, numbers[1:], strict=False)]
+    assert all(gap >= 3 for gap in gaps), gaps
 
 
 @given(st.lists(TRIGGERS, min_size=1, max_size=4), TURNS, st.integers(0, 1500), st.integers(0, 3000), st.booleans())

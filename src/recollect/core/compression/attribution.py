@@ -35,8 +35,10 @@ def _word_set(text: str) -> frozenset[str]:
 
 ADDED_WORDS: Final = _word_set(
     "the user assistant says asks tells to if not is are was were has have does doesn't isn't hasn't wasn't will would "
-    "had they them their theirs themselves they're they've they'll they'd suggests s code"
+    "had they them their theirs themselves they're they've they'll they'd suggests s code المستخدم المساعد"
 )
+_ARABIC_LABELS: Final = {"the user": "المستخدم", "the assistant": "المساعد"}
+_ARABIC_LETTER: Final = re.compile("[\u0621-\u064a]")
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\s+|.", re.S)
 _MODALS: Final = _word_set(
     "can could will would should must may might shall can't cannot couldn't won't wouldn't shouldn't mustn't didn't "
@@ -97,7 +99,7 @@ _FILLER: Final = re.compile(
     r"(?:(?:well|oh|ah|aha|um+|uh+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now|gosh"
     r"|you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really"
     r"|please|نعم|طيب|حسنا|嗯|好的|哦)\b(?:\s*[,!…،，.]+\s*|\s+-+\s+)"
-    r"|(?:and|but|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could)\b))\b,?\s+)+(?=\w)",
+    r"|(?:and|but|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could|far|much|many|long|that)\b))\b,?\s+)+(?=\w)",
     re.I,
 )
 
@@ -151,8 +153,13 @@ def strip_fillers(sentence: str) -> str:
 
 
 def quote(sentence: str, speaker: str) -> str:
-    """Return the sentence as it was said, after the speaker's name and a colon."""
-    return f"{_capitalise_article(speaker)}: {sentence}"
+    """Return the sentence as it was said, after the speaker's name and a colon.
+
+    A speaker without a name is called by a word of the sentence's language, if that is Arabic.
+    """
+    is_arabic = _ARABIC_LETTER.search(sentence) is not None
+    label = _ARABIC_LABELS.get(speaker, speaker) if is_arabic else _capitalise_article(speaker)
+    return f"{label}: {sentence}"
 
 
 def to_third_person(sentence: str, speaker: str, listener: str | None, *, asked: bool) -> str:

@@ -9,19 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from recollect.core import times
 from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Statement, render_narrative
+from recollect.core.compression.narrative import NarrativeForm, Statement, render_narrative
 from recollect.core.compression.summary import Summary
-from recollect.core.message import Message
-from recollect.core.models import JsonObject, Record
+from recollect.core.models import JsonObject, Record, plain
 
 BUILT_IN_MODEL: Final = "recollect-extractive"  # `model_used` of a brief that the built-in summariser wrote
-MAX_KEY_FACTS: Final = 3  # in the record of a compression
-_MAX_INTENT_CHARS: Final = 160
 
 
 class CorruptBrief(ValueError):
@@ -36,9 +32,11 @@ class BriefBody:
     entries: tuple[Entry, ...]
     record: JsonObject
     model_used: str
-    tokens: int  # estimated cost in a prompt
+    tokens: int  # cost in a prompt whose question prefers no entry
+    form: NarrativeForm = "prose"
     dropped: int = 0  # sentences and entries of a model that no source supports
     degraded: str | None = None  # the reason why the built-in summariser wrote it instead of the model
+    call_ms: int = 0  # how long the model took; not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,24 @@ class Brief(Record):
     entries: tuple[Entry, ...]
     messages_summarized_count: int  # in all versions up to this one
     last_keep_window_index: int  # seq of the first message after the brief
-    tokens: int  # estimated cost in a prompt
+    tokens: int  # cost in a prompt whose question prefers no entry
+    form: NarrativeForm = "prose"
     dropped: int = 0
     degraded: str | None = None
 
     @property
     def summary(self) -> Summary:
         """Return the parts that the prompt and the next version need."""
-        return Summary(self.statements, self.entries, self.through_seq, self.tokens, self.created_at)
+        intent = self.record.get("intent")
+        return Summary(
+            self.statements,
+            self.entries,
+            self.through_seq,
+            self.tokens,
+            self.created_at,
+            form=self.form,
+            intent=intent if isinstance(intent, str) else "",
+        )
 
     @property
     def summary_version(self) -> int:
@@ -81,13 +89,18 @@ class Brief(Record):
         """Return `created_at`, under the name that the preset `sessions` is documented with."""
         return self.created_at
 
+    def to_dict(self) -> JsonObject:
+        """Return the fields as JSON-ready values, with the two further names."""
+        more = {"summary_version": self.summary_version, "last_summarized_at": plain(self.last_summarized_at)}
+        return Record.to_dict(self) | more
+
 
 def to_brief(body: BriefBody, conversation: str, version: int, *, through: int, messages: int, now: datetime) -> Brief:
     """Return the brief of a body. `messages` counts those of all versions up to this one."""
     return Brief(
         conversation=conversation,
         version=version,
-        narrative=render_narrative(body.statements),
+        narrative=render_narrative(body.statements, body.form),
         ledger=ledger.to_important_data(body.entries),
         record=body.record,
         through_seq=through,
@@ -99,6 +112,7 @@ def to_brief(body: BriefBody, conversation: str, version: int, *, through: int, 
         messages_summarized_count=messages,
         last_keep_window_index=through + 1,
         tokens=body.tokens,
+        form=body.form,
         dropped=body.dropped,
         degraded=body.degraded,
     )
@@ -113,67 +127,6 @@ def build_grounding(statements: Sequence[Statement], entries: Sequence[Entry]) -
     return sources
 
 
-def build_record(
-    messages: Sequence[Message],
-    statements: Sequence[Statement],
-    entries: Sequence[Entry],
-    *,
-    tokens: tuple[int, int],
-    now: datetime,
-    zone: str,
-    model_used: str,
-) -> JsonObject:
-    """Return the record of one compression as JSON: its sizes, and what was new in the compressed messages.
-
-    `tokens` are those of the compressed messages, and of the brief that replaces them. `compression_ratio` is the
-    share of tokens saved. A ratio of message counts would ignore their length.
-    """
-    tokens_before, tokens_after = tokens
-    message_ids = {message.id for message in messages}
-    new_entries = [entry for entry in entries if entry.holds and message_ids.intersection(entry.sources)]
-    new_statements = sorted(
-        (statement for statement in statements if message_ids.intersection(statement.sources)),
-        key=lambda statement: -statement.weight,
-    )
-    facts = [ledger.render_entry(entry) for entry in new_entries if entry.kind in (ledger.FACT, ledger.PREFERENCE)]
-    intents = [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.INTENT]
-    return {
-        "original_message_count": len(messages),
-        "compressed_message_count": 1,
-        "compression_ratio": round(max(0.0, 1 - tokens_after / tokens_before), 4) if tokens_before else 0.0,
-        "timespan": format_timespan(messages, zone),
-        "summary": render_narrative(sorted(new_statements[:2], key=lambda statement: statement.at)),
-        "intent": intents[-1] if intents else _first_user_words(messages),
-        "key_facts": (facts + [statement.text for statement in new_statements if statement.text not in facts])[
-            :MAX_KEY_FACTS
-        ],
-        "decisions": [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.DECISION],
-        "missing_data": [ledger.render_entry(entry) for entry in new_entries if entry.kind == ledger.QUESTION],
-        "timestamp": now.isoformat(),
-        "model_used": model_used,
-        "tokens_before": tokens_before,
-        "tokens_after": tokens_after,
-    }
-
-
-def format_timespan(messages: Sequence[Message], zone: str) -> str:
-    """Return the first and last local time, as "10:00–14:30"; with dates if they are on different days."""
-    if not messages:
-        return ""
-    info = ZoneInfo(zone)
-    first = min(message.at for message in messages).astimezone(info)
-    last = max(message.at for message in messages).astimezone(info)
-    form = "%H:%M" if first.date() == last.date() else "%Y-%m-%d %H:%M"
-    return f"{first.strftime(form)}–{last.strftime(form)}"
-
-
-def _first_user_words(messages: Sequence[Message]) -> str:
-    """Return the beginning of the first user message, as the intent where no entry states one."""
-    text = next((message.content for message in messages if message.role == "user" and message.content.strip()), "")
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_INTENT_CHARS else line[: _MAX_INTENT_CHARS - 1].rstrip() + "…"
-
-
 # The stored form is JSON. Reading it checks every part: rows may be damaged, or written by another release.
 
 
@@ -185,6 +138,7 @@ def to_stored(body: BriefBody) -> JsonObject:
             for statement in body.statements
         ],
         "record": body.record,
+        "form": body.form,
         "dropped": body.dropped,
         "degraded": body.degraded,
     }
@@ -203,6 +157,7 @@ def from_stored(row: Mapping[str, Any], stored: object, entries: Sequence[Entry]
             record=stored["record"],
             model_used=row["model"],
             tokens=row["tokens"],
+            form="bullets" if stored.get("form") == "bullets" else "prose",  # older releases stored none
             dropped=int(stored["dropped"]),
             degraded=stored["degraded"],
         )

@@ -11,7 +11,7 @@ from math import exp, fsum, log
 from typing import Final, NamedTuple, TypeVar
 
 from recollect.core.compression.attribution import DayLabels
-from recollect.core.compression.narrative import Length, Statement, render_narrative
+from recollect.core.compression.narrative import Length, Statement
 from recollect.core.compression.statement_weights import WEIGHTS
 from recollect.core.language import sentences
 
@@ -118,7 +118,7 @@ class Selection:
         day_is_labelled = any(
             self.days.local_date(at) == self.days.local_date(candidate.statement.at) for candidate in self.taken
         )
-        return self.length.measure(f" {'' if day_is_labelled else self.days.label(at)}{text}")
+        return self.length.measure_next(f"{'' if day_is_labelled else self.days.label(at)}{text}")
 
     def _fits(self, at: datetime, text: str) -> bool:
         return self.size + self._size_with_label(at, text) <= self.length.maximum
@@ -151,6 +151,6 @@ class Selection:
                 replace(statement, text=label + statement.text)
                 for statement, label in zip(statements, labels, strict=True)
             ]
-            if not labelled or self.length.measure(render_narrative(labelled)) <= self.length.maximum:
+            if not labelled or self.length.measure_all(labelled) <= self.length.maximum:
                 return labelled
             statements.remove(min(statements, key=lambda statement: statement.weight))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Statement, render_narrative
+from recollect.core.compression.narrative import NarrativeForm, Statement, render_narrative
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,10 @@ class Summary:
     through_seq: int = 0  # the last message that it covers
     tokens: int = 0  # estimated cost in a prompt
     created_at: datetime | None = None
+    form: NarrativeForm = "prose"
+    intent: str = ""  # the main goal, as the record of the brief has it
 
     @property
     def narrative(self) -> str:
         """Return the statements as one text."""
-        return render_narrative(self.statements)
+        return render_narrative(self.statements, self.form)

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
+
+# Shares of the threshold of `ManyTokens`:
+LEFT_SHARE: Final = 1 / 3  # so much is left after a compression, unless the settings name a number
+MAX_LEFT_SHARE: Final = 1 / 2  # more is never left: the next compression would be due after a few turns
+MIN_TURNS_SHARE: Final = 0.6  # turns may always have so much, however long system prompt and brief are
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +29,16 @@ class TurnSize:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The uncompressed turns of a conversation, oldest first, and the tokens that stand before them in a prompt."""
+    """The uncompressed turns of a conversation, oldest first, and the tokens that stand before them in a prompt.
+
+    `next_brief_tokens` are those that the next version of the brief is expected to have.
+    """
 
     turns: Sequence[TurnSize]
     brief_tokens: int
     system_tokens: int
     today: date
+    next_brief_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -75,8 +84,10 @@ class ManyMessages:
 class ManyTokens:
     """Fires above `above` tokens of system prompt, brief and messages. Keeps the newest turns within `keep` tokens.
 
-    With `until`, the oldest turns go instead until at most that many tokens are left in all.
-    The newest turn always stays. The preset `sessions` uses this trigger.
+    What is left, with system prompt and the next brief, has at most `until` tokens: by default a third of `above`, and
+    never more than half of it. So a compression makes room for many turns. Without that, 2500 kept tokens and a brief
+    of 900 would be above 3000 again at once, and every turn would be compressed. The newest turn always stays. The
+    preset `sessions` uses this trigger.
     """
 
     above: int = 3000
@@ -86,25 +97,23 @@ class ManyTokens:
 
     def count_due(self, situation: Situation) -> int:
         """Return how many of the oldest turns to compress; 0 for none."""
-        total = situation.system_tokens + situation.tokens
-        if total <= self.above or len(situation.turns) < 2:
+        turn_tokens = sum(turn.tokens for turn in situation.turns)
+        before_turns = situation.system_tokens + situation.brief_tokens
+        if turn_tokens <= max(self.above - before_turns, int(self.above * MIN_TURNS_SHARE)):
             return 0
-        if self.until is not None:
-            return self._count_oldest(situation, total - self.until)
+        limit = self._max_kept(situation)
         kept_tokens, kept_turns = 0, 0
         for turn in reversed(situation.turns):
-            if kept_turns and kept_tokens + turn.tokens > self.keep:
+            if kept_turns and kept_tokens + turn.tokens > limit:
                 break
             kept_tokens, kept_turns = kept_tokens + turn.tokens, kept_turns + 1
         return len(situation.turns) - kept_turns
 
-    def _count_oldest(self, situation: Situation, excess_tokens: int) -> int:
-        """Return how many of the oldest turns must go to remove the excess; never all of them."""
-        for index, turn in enumerate(situation.turns[:-1]):
-            if excess_tokens <= 0:
-                return index
-            excess_tokens -= turn.tokens
-        return len(situation.turns) - 1
+    def _max_kept(self, situation: Situation) -> int:
+        """Return the tokens of turns that may be kept; below 0 if system prompt and brief have too many already."""
+        left = int(self.above * LEFT_SHARE) if self.until is None else min(self.until, int(self.above * MAX_LEFT_SHARE))
+        brief_tokens = max(situation.brief_tokens, situation.next_brief_tokens)
+        return min(self.keep, left - situation.system_tokens - brief_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from recollect.core.compression.narrative import Statement
+from recollect.core.compression.narrative import Length, NarrativeForm, Statement
+from recollect.core.compression.summary import Summary
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.message_texts import surely_exceeds
 from recollect.recall.prompt import fence, ledger
-from recollect.recall.prompt.budget import PromptBudget
+from recollect.recall.prompt.budget import PromptBudget, PromptLimits
 from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.ledger import RankedEntry
 from recollect.recall.prompt.profile import RankedLine, fit_lines, render_section
@@ -31,11 +32,12 @@ class BriefSection:
     statements: Sequence[Statement] = ()
     entries_left_out: Sequence[RankedEntry] = ()
     statements_left_out: int = 0
+    form: NarrativeForm = "prose"
 
     @cached_property
     def lines(self) -> list[str]:
         """Return the lines of the fence."""
-        return [*render_section(self.profile), *ledger.render_lines(self.entries, self.statements)]
+        return [*render_section(self.profile), *ledger.render_lines(self.entries, self.statements, self.form)]
 
     def without_messages(self, seqs: Collection[int]) -> BriefSection:
         """Return the section without entries of these messages."""
@@ -46,8 +48,10 @@ class BriefSection:
         return count_fence(self.lines, tokenizer) if self.lines else 0
 
 
-def choose_section(inputs: PromptInputs, budget: PromptBudget, tokenizer: PromptTokenizer) -> BriefSection:
-    """Choose the lines of the profile and the parts of the brief.
+def choose_section(
+    inputs: PromptInputs, budget: PromptBudget, tokenizer: PromptTokenizer, *, tail_is_taken: bool = False
+) -> BriefSection:
+    """Choose the lines of the profile and the parts of the brief. It leaves room for the newest turn, unless taken.
 
     A small budget gets only entries that always matter here. More of the brief may follow in `grow_section`.
     """
@@ -56,11 +60,31 @@ def choose_section(inputs: PromptInputs, budget: PromptBudget, tokenizer: Prompt
     if budget.is_small:
         section = _choose_vital_entries(inputs, budget, profile_tokens, tokenizer)
     else:
-        newest_turn = inputs.turns[-1] if inputs.turns else ()
+        newest_turn = inputs.turns[-1] if inputs.turns and not tail_is_taken else ()
         messages = [to_prompt_message(message, named_roles=inputs.named_roles) for message in newest_turn]
         turn_tokens = count_talk(messages, tokenizer)
         section = _choose_brief(inputs, budget, budget.brief_limit(profile_tokens, turn_tokens), tokenizer)
     return replace(section, profile=profile)
+
+
+def count_brief_tokens(summary: Summary, *, max_tokens: int, zone: str, tokenizer: PromptTokenizer) -> int:
+    """Return what a brief costs in a large prompt, with its fence; 0 if it shows nothing.
+
+    It is a prompt whose question prefers no entry of the ledger, so that all entries which always count are shown.
+    """
+    inputs = PromptInputs(
+        conversation="",
+        question="",
+        system_prompt=None,
+        newest=(),
+        candidates=(),
+        explain_score=lambda _: {},
+        zone=zone,
+        summary=summary,
+        ledger=summary.entries,
+    )
+    budget = PromptBudget(max_tokens, PromptLimits(tail_turns=1, recall_tokens=0, brief_tokens=max_tokens))
+    return _choose_brief(inputs, budget, max_tokens, tokenizer).tokens(tokenizer)
 
 
 def grow_section(
@@ -131,7 +155,7 @@ def _with_narrative(
     statements = _shorten_narrative(inputs, limit - heading - used, tokenizer)
     while True:
         left_out = len(inputs.summary.statements) - len(statements)
-        larger = replace(section, statements=statements, statements_left_out=left_out)
+        larger = replace(section, statements=statements, statements_left_out=left_out, form=inputs.summary.form)
         if not statements or larger.tokens(tokenizer) <= limit:
             return larger
         statements = statements[:-1]  # an estimate was too low
@@ -142,7 +166,8 @@ def _shorten_narrative(inputs: PromptInputs, max_tokens: int, tokenizer: PromptT
     key = (tokenizer.name, inputs.zone, max_tokens)
     statements = inputs.shorter.get(key)
     if statements is None:
-        statements = ledger.fit_statements(inputs.summary.statements, max_tokens, tokenizer.count, inputs.zone)
+        length = Length(0, max_tokens, tokenizer.count, inputs.summary.form)
+        statements = ledger.fit_statements(inputs.summary.statements, length, inputs.zone)
         if len(inputs.shorter) >= CACHED_NARRATIVES:
             inputs.shorter.clear()
         inputs.shorter[key] = statements

@@ -1,7 +1,8 @@
 """The token budget of one prompt: what is left, what each part may take, every take and every return.
 
 The parts give way in this order: first the older turns of the tail, down to one; then the brief, which is summarised
-anew to fit. In a small budget recalled passages come first, and the tail and the brief get what they leave.
+anew to fit. In a small budget recalled passages come first, and the tail and the brief get what they leave. Where the
+settings put the tail first, brief and passages give way to it, in every budget that all of its turns fit into.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ MIN_GROWTH_TOKENS: Final = 60  # with fewer left, the brief of a small budget do
 
 @dataclass(frozen=True, slots=True)
 class PromptLimits:
-    """Limits from the settings: turns in the tail, tokens of recalled passages, tokens of the brief."""
+    """Limits from the settings: turns in the tail, tokens of recalled passages, tokens of the brief.
+
+    `tail_first` says that brief and passages give way to the turns of the tail.
+    """
 
     tail_turns: int
     recall_tokens: int
     brief_tokens: int
+    tail_first: bool = False
 
 
 class PromptBudget:
@@ -74,6 +79,16 @@ class PromptBudget:
             return
         share = self.left - min(int(self.left * SMALL_TAIL_SHARE), SMALL_TAIL_MAX_TOKENS)
         self._recall_share = share if self.recall_takes_rest else min(share, self.limits.recall_tokens)
+
+    def take_tail_first(self, tokens: int) -> bool:
+        """Take all turns of the tail before brief and recall, if the settings say so and they fit. Say whether.
+
+        Recall's share is set aside anew, of what is left.
+        """
+        if not self.limits.tail_first or not self.take(tokens):
+            return False
+        self.reserve_recall()
+        return True
 
     def profile_limit(self) -> int:
         """Return the tokens for lines of the profile, with their heading."""

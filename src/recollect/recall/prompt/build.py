@@ -15,7 +15,7 @@ from recollect.recall.prompt.budget import PromptBudget, PromptLimits
 from recollect.recall.prompt.caller_messages import take_question_message, take_system_message
 from recollect.recall.prompt.explain import Explanation, explain_layout
 from recollect.recall.prompt.inputs import PromptInputs
-from recollect.recall.prompt.layout import PromptLayout
+from recollect.recall.prompt.layout import choose_layout
 
 
 def build(inputs: PromptInputs, *, budget: int, limits: PromptLimits, tokenizer: PromptTokenizer) -> Context:
@@ -40,7 +40,7 @@ def _build_once(inputs: PromptInputs, asked_budget: int, budget: PromptBudget, t
         explanation.add_part("system_prompt", system_tokens, "given by the caller")
     question, question_tokens = take_question_message(inputs, budget, tokenizer)
     budget.reserve_recall()
-    layout = PromptLayout(inputs, budget, tokenizer)
+    layout = choose_layout(inputs, budget, tokenizer)
     explain_layout(explanation, inputs, layout, budget.limits.tail_turns, tokenizer)
     is_whole = question["content"] == inputs.question
     reason = "what is asked now" if is_whole else "what is asked now, cut: it does not fit"

@@ -78,6 +78,7 @@ class PromptBuilder:
             budget=budget,
             limits=PromptLimits(
                 tail_turns=settings.memory_k_raw_turns,
+                tail_first=settings.memory_tail_first,
                 recall_tokens=settings.rag_token_budget,
                 brief_tokens=settings.memory_brief_token_budget,
             ),

@@ -30,6 +30,7 @@ class PromptInputs:
     candidates: Sequence[Candidate]  # passages that recall found
     explain_score: Callable[[int], dict[str, float]]  # score parts of the message with an index
     recall_rank: Callable[[int], float] = lambda _: 0.0  # from 0 to 1, how well recall ranks the message with a seq
+    is_whole: bool = False  # `newest` are all messages of the conversation
     zone: str = "UTC"
     summary: Summary = field(default_factory=Summary)  # of the brief, perhaps with the active topic's statements
     brief_version: int | None = None  # None if there is no brief

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
+from typing import Final
 
+from recollect.core.compression.summary import Summary
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt.brief_section import choose_section, grow_section
 from recollect.recall.prompt.budget import PromptBudget
 from recollect.recall.prompt.excerpts import QueryTerms
 from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.quotes import QuotedPassages, count_fence
-from recollect.recall.prompt.tail import Tail, add_older_turns, take_newest_turns
+from recollect.recall.prompt.tail import Tail, add_older_turns, take_newest_turns, to_prompt_message
+
+MAX_CHARACTERS_PER_TOKEN: Final = 6  # a conversation with more for each token of the budget is not tried whole
+
+
+def choose_layout(inputs: PromptInputs, budget: PromptBudget, tokenizer: PromptTokenizer) -> PromptLayout:
+    """Return the layout of a prompt. A short conversation is shown without its summary if that is not longer.
+
+    So a compression never makes a prompt longer. Word for word is better than a summary at the same price.
+    """
+    without_summary: PromptLayout | None = None
+    characters = sum(len(message.content) for message in inputs.newest)
+    is_short = characters <= MAX_CHARACTERS_PER_TOKEN * budget.left
+    if inputs.is_whole and inputs.summary.statements and is_short:
+        without_summary = PromptLayout(replace(inputs, summary=Summary()), copy(budget), tokenizer)
+    layout = PromptLayout(inputs, budget, tokenizer)
+    if without_summary is None or not without_summary.shows_all or without_summary.tokens > layout.tokens:
+        return layout
+    return without_summary
 
 
 class PromptLayout:
@@ -22,7 +44,9 @@ class PromptLayout:
 
     def __init__(self, inputs: PromptInputs, budget: PromptBudget, tokenizer: PromptTokenizer) -> None:
         self._inputs, self._budget, self._tokenizer = inputs, budget, tokenizer
-        self.section = choose_section(inputs, budget, tokenizer)
+        self.tail = Tail()
+        self._has_whole_tail = self._take_tail_first()
+        self.section = choose_section(inputs, budget, tokenizer, tail_is_taken=self._has_whole_tail)
         self.quotes = QuotedPassages(
             inputs.candidates,
             self.section.lines,
@@ -32,7 +56,6 @@ class PromptLayout:
         )
         self._section_tokens = self.quotes.tokens  # no quote is chosen yet, so this is the section alone
         self._terms = QueryTerms(inputs.question)
-        self.tail = Tail()
         self._arrange()
 
     @property
@@ -40,9 +63,21 @@ class PromptLayout:
         """Return the last seq that the narrative in the prompt covers; 0 without one."""
         return self._inputs.summary.through_seq if self.section.statements else 0
 
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of all parts."""
+        return self.quotes.tokens + self.tail.tokens(self._tokenizer)
+
+    @property
+    def shows_all(self) -> bool:
+        """Return whether every message is in the prompt, word for word."""
+        shown = {message.seq for message in self.tail.whole} | self.quotes.whole_seqs
+        return all(message.seq in shown for message in self._inputs.newest)
+
     def _arrange(self) -> None:
         budget = self._budget
-        self._begin_tail()
+        if not self._has_whole_tail:
+            self._begin_tail()
         self._fill_quotes()
         if self.tail.is_cut:
             self._refit_cut_tail()
@@ -51,6 +86,16 @@ class PromptLayout:
         if not self.tail.is_cut:
             self._add_older_turns()
         self._drop_repetitions()
+
+    def _take_tail_first(self) -> bool:
+        """Take all turns of the tail before anything else of memory, where the settings want that and they fit."""
+        turns = self._inputs.turns[-self._budget.limits.tail_turns :]
+        messages = [message for turn in turns for message in turn]
+        tail = Tail([to_prompt_message(message) for message in messages], messages)
+        if not messages or not self._budget.take_tail_first(tail.tokens(self._tokenizer)):
+            return False
+        self.tail = tail
+        return True
 
     def _begin_tail(self) -> None:
         reserved = self._section_tokens

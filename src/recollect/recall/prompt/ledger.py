@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from recollect.core import times
 from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
-from recollect.core.compression.narrative import Length, Statement, render_narrative
+from recollect.core.compression.narrative import Length, NarrativeForm, Statement, render_narrative
 from recollect.core.compression.summariser import summarise
 from recollect.core.dates.day_notes import NOTE_PATTERN, add_dates
 from recollect.core.language import analyser
@@ -132,22 +132,26 @@ def forget() -> None:
     _cached_text.cache_clear()
 
 
-def fit_statements(
-    statements: Sequence[Statement], max_tokens: int, count: Callable[[str], int], zone: str
-) -> Sequence[Statement]:
+def fit_statements(statements: Sequence[Statement], length: Length, zone: str) -> Sequence[Statement]:
     """Return the statements of a narrative that fits: all of them, or those of a shorter summary. It is not cut off."""
-    if count(render_narrative(statements)) <= max_tokens:
+    if length.measure_all(statements) <= length.maximum:
         return statements
-    return summarise([], old=statements, length=Length(0, max_tokens, count), zone=zone) if max_tokens > 0 else ()
+    return summarise([], old=statements, length=length, zone=zone) if length.maximum > 0 else ()
 
 
-def render_lines(entries: Sequence[RankedEntry], statements: Sequence[Statement]) -> list[str]:
-    """Return the lines of entries, oldest first, and of the narrative. Equal entries are shown once."""
+def render_lines(
+    entries: Sequence[RankedEntry], statements: Sequence[Statement], form: NarrativeForm = "prose"
+) -> list[str]:
+    """Return the lines of entries, oldest first, and of the narrative. Equal entries are shown once.
+
+    Bullets of the narrative begin on a line of their own. The fence indents them: they are stored text.
+    """
     lines: list[str] = []
     if entries:
         by_time = sorted(entries, key=lambda ranked_entry: ranked_entry.entry.seq)
         texts = dict.fromkeys(ranked_entry.text for ranked_entry in by_time)
         lines += [fence.LEDGER_HEADING, *(fence.render_bullet(text) for text in texts)]
     if statements:
-        lines += fence.render_summary(render_narrative(statements))
+        text = render_narrative(statements, form)
+        lines += fence.render_summary(f"\n{text}" if form == "bullets" else text)
     return lines

@@ -133,6 +133,7 @@ def assemble_inputs(sources: PromptSources, *, with_passages: bool) -> PromptInp
         candidates=to_prompt_candidates(ranked, messages, with_passages=with_passages),
         explain_score=ranked.scores.explain_many(np.fromiter(messages, np.int64, len(messages))),
         recall_rank=_to_recall_rank(ranked, sources.conversation),
+        is_whole=len(sources.newest) + 1 < MAX_TAIL_MESSAGES,  # one more may be the question itself
         zone=zones[0] if zones else "UTC",
         summary=summary.summary,
         brief_version=summary.brief_version,

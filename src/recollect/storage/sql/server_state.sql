@@ -1,4 +1,4 @@
--- State that server processes share: keys, sessions, idempotency keys, stop marks.
+-- State that server processes share: keys, sessions, idempotency keys, stop marks, sizes of system prompts.
 
 -- name: get_secret
 -- system: belongs to the database
@@ -72,8 +72,15 @@ ON CONFLICT (person, id) DO NOTHING;
 -- name: get_request
 SELECT fingerprint FROM requests WHERE person = :person AND id = :id;
 
+-- name: put_prompt_size
+INSERT INTO requests (person, id, fingerprint, at) VALUES (:person, :id, :tokens, :now)
+ON CONFLICT (person, id) DO UPDATE SET fingerprint = excluded.fingerprint, at = excluded.at;
+
+-- name: delete_prompt_size
+DELETE FROM requests WHERE person = :person AND id = :id;
+
 -- name: forget_requests
--- system: idempotency keys of all people that are too old to be used again
+-- system: idempotency keys and prompt sizes of all people that are too old to be used again
 DELETE FROM requests WHERE at < :before;
 
 -- name: delete_stop
