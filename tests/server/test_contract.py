@@ -44,7 +44,7 @@ def keys_and_url(tmp_path: Path) -> Iterator[tuple[list[str], str]]:
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with httpx.Client(transport=httpx.HTTPTransport(retries=20)) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(retries=20), timeout=300) as client:
         assert client.get(f"{url}/healthz").status_code == 200
     yield tokens, url
     server.should_exit = True
@@ -77,9 +77,8 @@ def test_the_server_keeps_its_contract_whatever_it_is_sent(
     keys_and_url: tuple[list[str], str], tmp_path: Path, full_count: bool
 ) -> None:
     (tokens, url), min_cases = keys_and_url, 200 if full_count else 100
-    described = httpx.get(f"{url}/api/v1/openapi.json", headers={"Authorization": f"Bearer {tokens[0]}"}).json()[
-        "paths"
-    ]
+    shown = {"Authorization": f"Bearer {tokens[0]}"}
+    described = httpx.get(f"{url}/api/v1/openapi.json", headers=shown, timeout=300).json()["paths"]
     varied = [
         f"{method.upper()} {path}"
         for path, item in described.items()
