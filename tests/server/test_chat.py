@@ -210,7 +210,7 @@ def test_a_client_that_sends_the_notice_back_does_not_store_it(location: str, st
 def test_the_built_in_assistant_quotes_the_newest_messages_while_they_have_no_vectors(location: str) -> None:
     with make_server(location) as server:
         server.chat("trip", "I am allergic to peanuts.")
-        other = server.complete("Which dishes should be avoided?", model="recollect", user="elsewhere").json()
+        other = server.complete("Which dishes should be avoided?", model="recollect").json()
         for text in (
             server.chat("trip", "Which dishes should be avoided?").text,
             other["choices"][0]["message"]["content"],
@@ -230,8 +230,9 @@ def test_answers_of_the_built_in_assistant_never_become_memory(location: str) ->
     with make_server(location, clock=FakeClock()) as server:
         for number in range(8):
             server.chat("trip", f"I am allergic to peanuts and to fruit number {number}.")
-        server.complete("What am I allergic to?", model="recollect", user="trip")
-        server.complete("What am I allergic to?", model="recollect", user="trip", stream=True)
+        trip = {"conversation": "trip"}
+        server.complete("What am I allergic to?", model="recollect", metadata=trip)
+        server.complete("What am I allergic to?", model="recollect", metadata=trip, stream=True)
         own = {message.id for message in server.history("trip") if message.role == "assistant"}
         assert len(own) == 10
         server.run(server.memory.drain())

@@ -225,8 +225,9 @@ def test_an_answer_whose_api_client_has_gone_is_stored_as_incomplete(
     shared: RunningServer, shared_model: ModelServer
 ) -> None:
     shared_model.then(Trouble.WAIT)
-    body = {"messages": [{"role": "user", "content": "Will you wait?"}], "stream": True, "user": "gone-api"}
-    with shared.client.stream("POST", "/v1/chat/completions", json=body) as reply:
+    body = {"messages": [{"role": "user", "content": "Will you wait?"}], "stream": True}
+    named = {"X-Recollect-Conversation": "gone-api"}
+    with shared.client.stream("POST", "/v1/chat/completions", json=body, headers=named) as reply:
         lines = reply.iter_lines()
         while "Peanuts" not in next(lines):
             pass
@@ -289,7 +290,7 @@ def test_after_five_failures_the_model_is_left_alone_and_later_asked_again(db: s
             assert server.chat("trip", f"question {number}").done["error"]["code"] == "provider_error"
         refused = server.chat("trip", "question 5")
         assert refused.done["error"]["code"] == "provider_circuit_open"
-        assert server.complete("question 6", user="trip").status_code in (502, 503)
+        assert server.complete("question 6", metadata={"conversation": "trip"}).status_code in (502, 503)
         assert len(model.bodies) == 5
         model.always = None
         clock.now += 31

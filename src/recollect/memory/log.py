@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from recollect.core import arguments, times
@@ -72,10 +73,11 @@ class LogMixin(Lifecycle):
         await self._ready()
         texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
         characters = sum(len(text) for text in texts if isinstance(text, str))
+        submit = self.submit if expected_seq is None else partial(self.submit, expected_seq=expected_seq)
         if characters > INLINE_CHARACTERS:
-            future = await asyncio.to_thread(self.submit, conversation, messages, expected_seq=expected_seq)
+            future = await asyncio.to_thread(submit, conversation, messages)
         else:
-            future = self.submit(conversation, messages, expected_seq=expected_seq)
+            future = submit(conversation, messages)
         return await asyncio.wrap_future(future)
 
     def submit(

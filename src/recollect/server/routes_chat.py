@@ -110,14 +110,16 @@ async def complete(
     conversation: Annotated[
         str | None, Header(alias="X-Recollect-Conversation", pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")
     ] = None,
-    mode: Annotated[Literal["on", "read", "off"] | None, Header(alias="X-Recollect-Mode")] = None,
+    mode: Annotated[Literal["auto", "on", "read", "off"], Header(alias="X-Recollect-Mode")] = "auto",
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Answer as OpenAI's API does, with memory added to the prompt.
 
     The conversation is named by the header, else by `metadata.conversation`, else it is found by the history that is
-    sent. `user` names the person on a server without keys and for keys with the scope `act_as`. Without a mode, memory
-    is on, except for titles, tags and the like that a front-end asks for itself: they are answered and not stored.
+    sent. `user` names the person on a server without keys and for keys with the scope `act_as`. In the mode
+    `auto`, memory is on, except for titles, tags and the like that a front-end asks for itself: they are answered and
+    not stored.
     """
     attempt = Attempt(idempotency_key, is_retry=request.headers.get(RETRY_COUNT_HEADER, "0") != "0")
-    return await openai.complete(caller, await request.body(), conversation=conversation, mode=mode, attempt=attempt)
+    chosen, body = None if mode == "auto" else mode, await request.body()
+    return await openai.complete(caller, body, conversation=conversation, mode=chosen, attempt=attempt)

@@ -402,6 +402,11 @@ class AuditOut(BaseModel):
 # Keys, sessions, health
 
 
+OperatorScopes = Annotated[list[Literal["read", "write", "admin"]], Field(min_length=1, max_length=3)]
+ApplicationScopes = Annotated[list[Literal["read", "write", "act_as"]], Field(min_length=1, max_length=3)]
+_DEFAULT_SCOPES: OperatorScopes = ["read", "write"]
+
+
 class KeyIn(RequestBody):
     """A key to create."""
 
@@ -410,10 +415,8 @@ class KeyIn(RequestBody):
     department: Name | None = None
     ministry: Name | None = None
     clearances: list[Name] = Field([], max_length=20)
-    scopes: list[Literal["read", "write", "admin", "act_as"]] = Field(
-        ["read", "write"],
-        min_length=1,
-        max_length=4,
+    scopes: OperatorScopes | ApplicationScopes = Field(
+        _DEFAULT_SCOPES,
         description="`act_as`: an application's key, which names the person of each request; never with `admin`",
     )
     days: float | None = Field(None, gt=0, le=36_500, description="until it expires; null: never")
