@@ -14,11 +14,14 @@ from typing import Any
 import openai
 import pytest
 
+from recollect.admin.access import KEY_SCOPES, LOCAL_KEY, Access, Grant
 from recollect.chat.completions import Completions
 from recollect.core.errors import StoreUnavailable
 from recollect.memory import AsyncMemory
 from recollect.recall.prompt import fence
 from recollect.server import openai as openai_routes
+from recollect.server.grant_watch import GrantWatcher
+from recollect.server.request import Caller
 from recollect.testing import FakeEmbedder
 from support.serving import RunningServer, join_chunks, make_server, parse_chunks, wait_for
 from support.upstream import ANSWER, ModelServer
@@ -523,9 +526,10 @@ def test_a_client_that_leaves_before_the_first_piece_leaves_nothing_running(tmp_
         async with AsyncMemory(tmp_path / "some.db", embedder=FakeEmbedder(32), worker=False) as memory:
             completions = Completions(None)
             nobody = SimpleNamespace(count_running=lambda _: 0)
-            parts = SimpleNamespace(completions=completions, chats=nobody)
-            request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(max_streams=5)))
-            caller: Any = SimpleNamespace(parts=parts, memory=memory, request=request)
+            grants = GrantWatcher(Access(memory))
+            parts: Any = SimpleNamespace(completions=completions, chats=nobody, grants=grants)
+            request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(max_streams=5)))
+            caller = Caller(memory, Grant(memory.principal, KEY_SCOPES, LOCAL_KEY), parts, request)
             body = json.dumps({"messages": [_user("Are you there?")], "stream": True}).encode()
             reply = await openai_routes.complete(caller, body, conversation="trip", mode="on")
             assert completions.count_running("local") == 1
@@ -538,6 +542,7 @@ def test_a_client_that_leaves_before_the_first_piece_leaves_nothing_running(tmp_
 
             await reply({"type": "http", "asgi": {"spec_version": "2.3"}}, gone, nowhere)
             assert completions.count_running("local") == 0
+            assert not grants._watches
             assert [message.role for message in await memory.history("trip")][:1] == ["user"]
 
     gc.disable()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 from typing import Any, Final
 from urllib.parse import quote
@@ -153,7 +153,7 @@ async def _stream_response(caller: Caller, completion: Completion) -> Response:
     with caller.watch(note_reason) as watch, watch:
         first = await anext(chunks, None)
 
-    async def encode_events() -> AsyncIterator[bytes]:
+    async def encode_events() -> AsyncGenerator[bytes, None]:
         chunk = first
         async with aclosing(chunks):
             try:
@@ -175,12 +175,14 @@ class _ChunkResponse(StreamingResponse):
     Otherwise they would be closed only when Python collects garbage.
     """
 
-    def __init__(self, chunks: AsyncGenerator[JsonObject, None], events: AsyncIterator[bytes], **options: Any) -> None:
+    def __init__(
+        self, chunks: AsyncGenerator[JsonObject, None], events: AsyncGenerator[bytes, None], **options: Any
+    ) -> None:
         super().__init__(events, **options)
-        self._chunks = chunks
+        self._chunks, self._events = chunks, events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self._chunks):
+        async with aclosing(self._chunks), aclosing(self._events):
             await super().__call__(scope, receive, send)
 
 
