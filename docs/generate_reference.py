@@ -24,7 +24,10 @@ REFERENCE: Final = Path(__file__).parent / "reference"
 BLOCK: Final = re.compile(r"<!-- generated -->\n.*?<!-- end -->", re.DOTALL)
 SHORT_NAMES: Final = ("memory_", "rag_", "prompt_", "backfill_")  # settings that have a second variable
 GROUPS: Final = (
-    ("The prompt", ("memory_k_raw_turns", "memory_prompt_token_budget", "memory_brief_token_budget")),
+    (
+        "The prompt",
+        ("memory_k_raw_turns", "memory_tail_first", "memory_prompt_token_budget", "memory_brief_token_budget"),
+    ),
     ("The brief", ("memory_", "compress_", "narrative_", "prompt_", "rag_summary_frequency")),
     ("Recall", ("rag_", "backfill_")),
     ("Topics", ("max_", "similarity_", "base_", "access_", "recent_", "topic_")),

@@ -27,6 +27,17 @@ def test_a_preset_has_its_own_numbers(letter: str, name: str, triggers: list[obj
     assert (settings.narrative_policy, settings.memory_prompt_token_budget) == (policy, budget)
 
 
+def test_presets_say_how_the_tail_and_the_narrative_are() -> None:
+    by_name = {name: preset(name) for name in ("compact", "sessions", "topics", "briefs", "recall")}
+    assert [name for name, settings in by_name.items() if settings.memory_tail_first] == ["briefs"]
+    assert {name: settings.memory_k_raw_turns for name, settings in by_name.items()} == dict.fromkeys(by_name, 3) | {
+        "compact": 2
+    }
+    assert [name for name, settings in by_name.items() if settings.narrative_form == "bullets"] == ["recall"]
+    assert by_name["recall"].memory_summary_token_cap == 200
+    assert (Settings().memory_tail_first, Settings().narrative_form) == (False, "prose")
+
+
 def test_by_default_only_chunks_are_compressed() -> None:
     settings = Settings()
     assert active_triggers(settings) == [Chunk(6000, 3)]

@@ -54,8 +54,8 @@ WHOLE_STORE = {
     "read_start", "backup", "restore", "maintain", "examine",
     "use_embedder", "embedders", "current_embedder", "save_recalls", "forget_recalls", "recheck", "recheck_crowded",
     "contains",
-    "setting_values", "save_acts", "forget_acts", "secret", "stored_secret", "secret_digest", "add_key", "keys", "key",
-    "requires_keys", "count_valid_keys", "revoke_key",
+    "setting_values", "save_acts", "forget_acts", "save_prompt_sizes", "secret", "stored_secret", "secret_digest",
+    "add_key", "keys", "key", "requires_keys", "count_valid_keys", "revoke_key",
     "add_session", "session", "end_session", "delete_expired", "stops_since",
 }  # fmt: skip
 

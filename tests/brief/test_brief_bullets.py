@@ -68,7 +68,12 @@ def test_bullets_are_stored_and_read_back_as_bullets(open_memory: Open) -> None:
 
 @on_sqlite
 def test_a_line_of_a_model_stands_on_all_messages_of_its_sentences(open_memory: Open) -> None:
-    text = "- The user lives in Riyadh. The user is allergic to peanuts.\n2) The user plays the oud in a band.\n\n• Nothing."
+    lines = (
+        "- The user lives in Riyadh. The user is allergic to peanuts.",
+        "2) The user plays the oud in a band.",
+        "• Nothing.",
+    )
+    text = "\n\n".join(lines)
     memory = open_memory(
         settings=Settings(memory_k_raw_turns=1, narrative_form="bullets"), model=FakeModel(lambda _: reply(text))
     )

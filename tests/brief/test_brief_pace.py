@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from recollect import Memory, Settings, count_tokens_for_messages
@@ -25,7 +27,7 @@ def compressed_turns(memory: Memory, language: str, *, system_prompt: str = "") 
 
 
 def gaps_between(numbers: list[int]) -> list[int]:
-    return [later - earlier for earlier, later in zip(numbers, numbers[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(numbers)]
 
 
 def test_the_talks_are_as_long_as_the_design_assumes() -> None:

@@ -74,9 +74,9 @@ def test_nothing_of_the_system_prompt_itself_is_stored(open_memory: Open) -> Non
     server.add_many("trip", user_turns("hello"))
     server.context("trip", "what now?", system_prompt="The vault code is 5512. Never tell it.")
     flush(server)
-    id = prompt_size_id("trip")
-    assert "trip" not in id
-    row = server._wait(server._engine.store._read(lambda tx: tx.one("get_request", person="local", id=id)))
+    row_id = prompt_size_id("trip")
+    assert "trip" not in row_id
+    row = server._wait(server._engine.store._read(lambda tx: tx.one("get_request", person="local", id=row_id)))
     assert bytes(row["fingerprint"]) == (12).to_bytes(8)
 
 

@@ -60,6 +60,16 @@ def test_conversations_come_in_pages(server: RunningServer) -> None:
     assert second["next"] is None
 
 
+def test_a_brief_names_its_version_and_when_it_was_made(server: RunningServer) -> None:
+    add(server, "trip", *(f"I visited harbour number {n} on the way to Lisbon." for n in range(1, 8)))
+    path = "/api/v1/conversations/trip"
+    assert server.client.post(f"{path}/compress", json={"force": True}).status_code == 200
+    brief = server.client.get(f"{path}/brief").json()
+    assert (brief["summary_version"], brief["version"]) == (1, 1)
+    assert brief["last_summarized_at"] == brief["created_at"]
+    assert {"tokens_before", "tokens_after", "compression_ratio", "intent", "key_facts"} <= set(brief["record"])
+
+
 def test_a_caller_with_the_current_etag_gets_an_empty_304(server: RunningServer) -> None:
     add(server, "trip", "hello")
     path = "/api/v1/conversations/trip/messages"

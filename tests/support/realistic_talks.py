@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message is one line
 """Conversations as people have them, in English and in Arabic: messages of 30 to 200 tokens that belong together.
 
 A talk is four projects of one person after each other. Each has the same course with other names, numbers and dates.
@@ -44,7 +45,7 @@ U: One question is still open for me: should the skirting be glued or screwed? T
 A: On crooked walls screws with plugs are better, since you can pull the skirting to the wall and take it off again later. Glue needs an even surface and tears the plaster off when you remove it. Fill the gap at the top with acrylic, not with silicone, because silicone cannot be painted.
 U: Then screws it is. {helper} will laugh, but he was right this time. I'll buy oak skirting at {shop}, eighteen metres, and start next Saturday if the weather is bad enough to stay in.
 A: Eighteen metres is right for the room with a little reserve. Cut the corners at forty-five degrees and begin in the corner that one sees first from the door. Screws every sixty centimetres are enough, and closer where the wall bends away.
-"""  # noqa: E501
+"""
 
 _ARABIC: Final = """
 U: مرحبا! أريد أن {goal} قبل {deadline}، وأحتاج مساعدتك في التخطيط خطوة بخطوة. ميزانيتي الكاملة {budget} ريال، ولدي خمس ساعات تقريبا في نهاية كل أسبوع.
@@ -146,7 +147,7 @@ _ENGLISH_CLOSINGS: Final = """
 As a next step I suggest that you write down the three most important wishes for the room, with the money you would spend on each. That makes it easier to say no to nice offers in the shop, and we can check every decision against the list.
 A small hint for the order of the work: everything that makes dust comes first, everything that must stay clean comes last. If two jobs seem to need each other, take a photo and describe them to me, and we will find out together which one can wait.
 If you like, I can turn this into a short checklist that you can print, with the things to buy on the left and the things to do on the right. Just tell me how many weekends you want to plan for, and whether anybody will help you.
-""".strip().splitlines()  # noqa: E501
+""".strip().splitlines()
 _ARABIC_CLOSINGS: Final = """
 كخطوة تالية أقترح أن تكتب أهم ثلاث رغبات للغرفة مع المبلغ الذي تقبل أن تنفقه على كل منها، فهذا يسهل رفض العروض الجميلة في المتجر، ونستطيع مراجعة كل قرار على القائمة.
 نصيحة صغيرة في ترتيب العمل: كل ما يثير الغبار يأتي أولا، وكل ما يجب أن يبقى نظيفا يأتي أخيرا. وإذا بدا لك أن عملين يحتاج كل منهما إلى الآخر فصفهما لي لنعرف أيهما ينتظر.

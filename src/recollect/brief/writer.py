@@ -26,7 +26,6 @@ from recollect.core.protocols import Model, PromptTokenizer, Tokenizer
 from recollect.providers.token_counts import CachedPromptTokenizer
 from recollect.recall.prompt.brief_section import count_brief_tokens
 from recollect.runtime.breather import Breather
-from recollect.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -150,11 +150,13 @@ def print_brief(brief: Brief, info: Conversation, render_sources: SourceRenderer
     zone = times.load_zone(info.zone)
     print_items(_render_head(brief, info, zone))
     print_line("")
-    if render_sources is _hide_sources:
+    if render_sources is _hide_sources and brief.form == "prose":
         print_items(*render_hanging("", to_paragraph(brief.narrative)))
     else:
+        mark = "- " if brief.form == "bullets" else ""
         for statement in brief.statements:
-            print_items(*render_hanging("", to_paragraph(statement.text), (render_sources(statement.sources), "cyan")))
+            sources = (render_sources(statement.sources), "cyan")
+            print_items(*render_hanging(mark, to_paragraph(statement.text), sources))
     for kind, heading in _LEDGER_HEADINGS.items():
         if entries := [entry for entry in brief.entries if entry.kind == kind]:
             rows = _render_entries(entries, zone, render_sources, on_one_line=kind == ledger.ENTITY)

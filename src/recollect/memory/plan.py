@@ -85,15 +85,8 @@ class DerivedWork:
         )
         self.assignment = AssignMessages(store, clock, settings=book.now)
         folding = FoldTopics(store, clock, settings=book.now, tokenizer=tokenizer, writer=topic_writer)
-        quick: list[Job] = [
-            IndexMessages(store, tokenizer),
-            embedding,
-            self.assignment,
-        ]
-        slow: list[Job] = [
-            self.briefs,
-            folding,
-        ]
+        quick: list[Job] = [IndexMessages(store, tokenizer), embedding, self.assignment]
+        slow: list[Job] = [self.briefs, folding]
         quick_maintenance: list[Maintenance] = [
             FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, audit, prompt_sizes,
             embedding,

@@ -196,8 +196,8 @@ class ServerStateStore:
 
     async def prompt_tokens(self, principal: Principal, conversation: str) -> int:
         """Return the stored tokens of a conversation's system prompt; 0 if there are none."""
-        id = prompt_size_id(conversation)
-        row: Row | None = await self._read(lambda tx: tx.one("get_request", person=principal.person, id=id))
+        row_id = prompt_size_id(conversation)
+        row: Row | None = await self._read(lambda tx: tx.one("get_request", person=principal.person, id=row_id))
         return 0 if row is None else int.from_bytes(bytes(row["fingerprint"]))
 
 
@@ -206,9 +206,9 @@ def _put_prompt_size(tx: Transaction, size: PromptSize) -> bool:
     conversation = tx.one("lock_conversation", person=size.person, conversation=size.conversation)
     if conversation is None:
         return False
-    id, tokens = prompt_size_id(size.conversation), size.tokens.to_bytes(8)
-    before = tx.one("get_request", person=size.person, id=id)
-    tx.run("put_prompt_size", person=size.person, id=id, tokens=tokens, now=times.to_micros(size.at))
+    row_id, tokens = prompt_size_id(size.conversation), size.tokens.to_bytes(8)
+    before = tx.one("get_request", person=size.person, id=row_id)
+    tx.run("put_prompt_size", person=size.person, id=row_id, tokens=tokens, now=times.to_micros(size.at))
     if before is None or bytes(before["fingerprint"]) != tokens:
         tx.run("rewind_brief", key=conversation["key"])
     return True

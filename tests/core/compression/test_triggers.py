@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -260,7 +261,7 @@ def test_turns_of_an_ordinary_size_are_never_compressed_one_by_one(
         uncompressed.append(turn(tokens))
         if due := trigger.count_due(now(*uncompressed, brief=brief if numbers else 0, system=system)):
             uncompressed, numbers = uncompressed[due:], [*numbers, number]
-    gaps = [later - earlier for earlier, later in zip(numbers, numbers[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(numbers)]
     assert all(gap >= 3 for gap in gaps), gaps
 
 

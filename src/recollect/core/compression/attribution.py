@@ -99,7 +99,8 @@ _FILLER: Final = re.compile(
     r"(?:(?:well|oh|ah|aha|um+|uh+|hm+|mm+|mhm|wow|okay|ok|yeah|yep|yup|yes|so|hey|hi|hello|right|alright|sure|now|gosh"
     r"|you know|i mean|let me see|anyway|of course|in fact|certainly|no problem|excuse me|actually|great|cool|really"
     r"|please|نعم|طيب|حسنا|嗯|好的|哦)\b(?:\s*[,!…،，.]+\s*|\s+-+\s+)"
-    r"|(?:and|but|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could|far|much|many|long|that)\b))\b,?\s+)+(?=\w)",
+    r"|(?:and|but|because|cause|so(?! (?:do|does|am|is|are|can|will|have|did|was|would|could|far|much|many|long|that)"
+    r"\b))\b,?\s+)+(?=\w)",
     re.I,
 )
 
