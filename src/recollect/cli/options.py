@@ -111,7 +111,8 @@ def find_own_shell_name() -> str:
 
 def hide_password(location: str) -> str:
     """Return the location without its password. A URL may have one before the host or in its query."""
-    hidden = re.sub(r"(://[^:/@?#]*):.*@", r"\1:…@", location)
+    before, at, host = location.rpartition("@")
+    hidden = re.sub(r"(://[^:/@?#]*+):.*", r"\1:…", before) + at + host
     return re.sub(r"(?i)(password=)[^&\s]*", r"\1…", hidden)
 
 

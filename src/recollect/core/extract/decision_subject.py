@@ -33,7 +33,7 @@ _CHOICES_BY_SUBJECT: Final = {
 _SUBJECTS_BY_CHOICE: Final = {
     choice: subject for subject, choices in _CHOICES_BY_SUBJECT.items() for choice in choices.split()
 }
-_WORD: Final = re.compile(r"[\w+#.-]*[\w+#]")
+_WORD: Final = re.compile(r"(?<![\w+#.-])[\w+#.-]*[\w+#]")
 # "… as our logo", "… for the website".
 _PURPOSE: Final = re.compile(
     r"\b(?:as|for) (?:the|our|my|this|all) (?P<x>(?:[\w-]+ ){0,2}[\w-]+)(?: instead)?(?=[,.!]|$)", re.IGNORECASE

@@ -15,7 +15,7 @@ MAX_TAIL_CHARACTERS: Final = 16_000  # and from its end: no summary needs more o
 MAX_SENTENCE_CHARACTERS: Final = 400  # a longer one is cut at a pause, or at a space
 
 _FENCE: Final = re.compile(
-    r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,32})[^\n]*\n(?:.*?^ {0,3}\1[`~]*[ \t]*$|.*)", re.M | re.S
+    r"^ {0,3}(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]{0,32}+)[^\n]*+\n(?:.*?^ {0,3}\1[`~]*+[ \t]*+$|.*)", re.M | re.S
 )
 _LEAD_IN: Final = re.compile(r":\s*\n\[(?=[^\]\n]{0,40}code\])")
 _IMAGE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
@@ -28,10 +28,10 @@ _INLINE: Final = re.compile(r"(?<!`)```.*?(?:```|\Z)", re.S)
 _TABLE: Final = re.compile(r"^[ \t]*\|.*\|[ \t]*$\n?", re.M)
 _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+•‣–][ \t]+|[0-9]{1,3}[.)][ \t]+|\|[ \t]?)", re.M)
 _EMPHASIS: Final = re.compile(r"(?<![^\W_])(?:\*{1,3}|~~|`)(?=\S)|(?<=\S)(?:\*{1,3}|~~|`)(?![^\W_])")
-_RULE: Final = re.compile(r"^[ \t]*[-=_*|:+ \t]{3,}$", re.M)
+_RULE: Final = re.compile(r"^[-=_*|:+ \t]{3,}+$", re.M)
 # Transcripts write "that 's" and "No , I haven ' t .".
 _SPACED_APOSTROPHE: Final = re.compile(r"(?<=[^\W\d_]) ?(['’]) ?(s|t|m|d|ve|re|ll)\b(?!['’])", re.I)
-_SPACE_BEFORE_SIGN: Final = re.compile(r" +(?=[,;:!?%](?:\s|$)|\.(?:\s|$)|n't\b)")
+_SPACE_BEFORE_SIGN: Final = re.compile(r"(?<! ) ++(?=[,;:!?%](?:\s|$)|\.(?:\s|$)|n't\b)")
 # Filler sounds and repeated words, in English only: "um" is a word elsewhere. "had had" and "no, no" mean something.
 _FILLER: Final = re.compile(
     r"(?<![\w'-])(?:(?:um+|uh+|uhm+|erm+|hmm+|mm+)(?![\w'-])[,.]?\s*"
@@ -44,7 +44,7 @@ _ABBREVIATIONS: Final = (
     r"(?<!\bMr)(?<!\bMs)(?<!\bDr)(?<!\bSt)(?<!\bMrs)(?<!\bProf)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)(?<!\bapprox)(?<!\bNo)"
 )
 _SENTENCE_END: Final = re.compile(
-    r"(?<![.!?…؟۔।])(?:(?<!\b[A-Z])" + _ABBREVIATIONS + r"\.(?!\s[0-9])(?!\w)|[.!?…؟۔।](?<!\.)|\.{2,})"
+    r"(?<![.!?…؟۔।])(?:(?<!\b[A-Z])" + _ABBREVIATIONS + r"\.(?!\s[0-9])(?!\w)|[.!?…؟۔।](?<!\.)|\.{2,}+)"
     r"[.!?…؟۔।]*+[\"'”’»)\]]*+(?=\s|$)|[。！？｡]++[」』”’）】]*+|\n+"
 )
 _POSSIBLE_END: Final = re.compile(r"[.!?…؟۔।。！？｡\n]")  # a quick first search for _SENTENCE_END
