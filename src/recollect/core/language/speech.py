@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from recollect.core.message import ROLES, Message
+from recollect.core.language.lookalikes import strip_invisible, to_pattern
+from recollect.core.message import Message
 
 MAX_NAME_CHARACTERS: Final = 60
 _MAX_REQUEST_CHARACTERS: Final = 2000  # from the start of a message; a request comes early
@@ -39,16 +40,39 @@ _SPEECH_LINE: Final = re.compile(
 _BORROWED_START: Final = re.compile(r"[:\n\"“«]")
 
 
+# Words of a name that claim the authority of a system message, wherever they stand or as its first word.
+_SYSTEM_WORD: Final = re.compile(
+    rf"(?:{to_pattern('system')}|sistema|систем|النظام|系统|系統|システム|시스템)", re.IGNORECASE
+)
+_AUTHORITIES: Final = ("developer", "admin", "administrator", "root", "sudo", "operator")
+_FIRST_WORD: Final = re.compile(
+    rf"(?P<authority>{'|'.join(map(to_pattern, _AUTHORITIES))}|المطور|المسؤول|المشرف)"
+    rf"|(?P<assistant>{to_pattern('assistant')}|المساعد)|(?P<user>{to_pattern('user')}|المستخدم)|(?P<tool>{to_pattern('tool')})",
+    re.IGNORECASE,
+)
+_NAME_WORD: Final = re.compile(r"[^\W_]+")
+_ARTICLES: Final = frozenset(("the", "a", "an", "new", "real"))
+
+
 def speaker_name(message: Message) -> str:
     """Return the speaker's name on one line, without the characters that format a prompt.
 
-    A message without a name, or with a name that is a role, gives its role: a name must not pass for another role.
+    A message without a name, or with a name that imitates a role or an authority ("System override"), gives its role:
+    a name must not pass for another role.
     """
     if not message.name:
         return message.role
     name = " ".join(_FORMAT_CHARACTERS.sub(" ", message.name).split())[:MAX_NAME_CHARACTERS].strip(" -…")
-    bare = name.lower().removeprefix("the ").strip()
-    return name if bare and bare not in ROLES else message.role
+    return name if name and not _imitates_role(message.name, message.role) else message.role
+
+
+def _imitates_role(name: str, role: str) -> bool:
+    """Return whether a name claims to be a role. "User 2" may speak as the user, but not as the assistant."""
+    words = [word for word in _NAME_WORD.findall(strip_invisible(name)) if word.lower() not in _ARTICLES]
+    if any(map(_SYSTEM_WORD.match, (*words, "".join(words)))):  # "S Y S T E M" too
+        return True
+    claimed = _FIRST_WORD.fullmatch(words[0]) if words else None
+    return claimed is not None and (claimed.lastgroup != role or len(words) == 1)
 
 
 def is_negated(text: str) -> bool:

@@ -3,6 +3,10 @@
 A line between the tags that begins like a heading, a bullet or a speaker is a line of the fence. Stored text follows
 this beginning. Where a further line of the stored text looks like a line of the fence, it is indented by one blank. So
 the block can be parsed back into its items.
+
+To look like a tag or a line of the fence is enough, for a model and for a person: with letters of other scripts, in
+fullwidth, with invisible characters in between. All of that is compared (`lookalikes`), and escaped where it stands.
+Characters that turn the direction of writing around are shown by their number. All other text passes unchanged.
 """
 
 from __future__ import annotations
@@ -16,6 +20,17 @@ from zoneinfo import ZoneInfo
 
 from recollect.core import times
 from recollect.core.language import speech
+from recollect.core.language.lookalikes import (
+    BLANKS,
+    BRACKETS,
+    COLONS,
+    DASHES,
+    LESS_THAN,
+    SLASHES,
+    UNSEEN,
+    WIDE_COLON,
+    to_pattern,
+)
 from recollect.core.message import ROLES, Message
 
 OPEN_TAG: Final = "<memory>"
@@ -35,32 +50,65 @@ _SECTIONS: Final = {
     QUOTES_HEADING: "recall",
 }
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_TAG: Final = r"\s*/?\s*memory"
-_UNESCAPED: Final = re.compile(rf"<(?={_TAG})|&(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
-_ESCAPED: Final = re.compile(rf"&lt;(?={_TAG})|&amp;(?=(?:amp;)*lt;{_TAG})", re.IGNORECASE)
+_GAP: Final = rf"[\s{UNSEEN}]*+"
+_TAG: Final = rf"{_GAP}(?:[{SLASHES}]{_GAP})?{to_pattern('memory')}"
+# Signs that begin a tag are escaped as `&lt;`, those that only look like it by their number.
+_ESCAPE: Final = rf"(?:lt|#x[0-9a-f]{{2,5}});{_TAG}"
+_UNESCAPED: Final = re.compile(rf"[{LESS_THAN}](?={_TAG})|&(?=(?:amp;)*+{_ESCAPE})", re.IGNORECASE)
+_ESCAPED: Final = re.compile(rf"&(?:lt|#x([0-9a-f]{{2,5}}));(?={_TAG})|&amp;(?=(?:amp;)*+{_ESCAPE})", re.IGNORECASE)
+# Characters that let a line be read backwards: ">yromem/<" would look like a tag.
+_OVERRIDE: Final = re.compile(r"[\u202d\u202e]|&(?=(?:amp;)*+#x202[de];)", re.IGNORECASE)
+_ESCAPED_OVERRIDE: Final = re.compile(r"&#x(202[de]);|&amp;(?=(?:amp;)*+#x202[de];)", re.IGNORECASE)
+_MAY_NEED_ESCAPE: Final = re.compile(rf"[&{LESS_THAN}\u202d\u202e]")
 _LINE_BREAKS: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # characters that may be shown as the end of a line
 # The beginnings of the fence's own lines. A blank before one marks stored text; of several blanks, one was added here.
 _FENCE_LINE: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
-_IMITATION: Final = re.compile(rf"([{_LINE_BREAKS}])(?= *(?:{_FENCE_LINE.pattern}))")
-_INDENTED_IMITATION: Final = re.compile(rf"(?<=[{_LINE_BREAKS}]) (?= *(?:{_FENCE_LINE.pattern}))")
-_ROLE_LINE: Final = re.compile(rf"([{_LINE_BREAKS}])(?=[ \t]*(?:{'|'.join(ROLES)})[ \t]*:)", re.IGNORECASE)
+_INDENT: Final = rf"[{BLANKS}{UNSEEN}]*+"
+_BACKGROUND: Final = rf"{to_pattern('background')}{_INDENT}[–—{DASHES}]"
+_ROLE: Final = rf"(?:{'|'.join(map(to_pattern, (*ROLES, 'developer')))}){_INDENT}[{COLONS}{WIDE_COLON}]"
+_IMITATED: Final = (
+    rf"{_INDENT}(?:[{BRACKETS}]|[{DASHES}][{BLANKS}]|[^:\n]{{0,200}}+:[{BLANKS}]"
+    rf"|[^{COLONS}\n]{{0,200}}+[{COLONS}][{BLANKS}]|{_BACKGROUND}|{_ROLE})"
+)
+_IMITATION: Final = re.compile(rf"([{_LINE_BREAKS}])(?={_IMITATED})")
+_INDENTED_IMITATION: Final = re.compile(rf"(?<=[{_LINE_BREAKS}]) (?={_IMITATED})")
+_HEADING_WORDS: Final = "|".join(map(to_pattern, ("profile", "important", "conversation", "earlier", "recent")))
+_DAY_WORDS: Final = rf"(?:{'|'.join(to_pattern(day.lower()) for day in _DAYS)})[{BLANKS}]"
+_TURN_LINE: Final = re.compile(
+    rf"([{_LINE_BREAKS}])(?={_INDENT}(?:{_ROLE}|{_BACKGROUND}|[{BRACKETS}]{_INDENT}(?:{_HEADING_WORDS}|{_DAY_WORDS})))"
+)
 
 
 def escape_tags(text: str) -> str:
-    """Return stored text in which nothing can be taken for a tag of the fence."""
-    if "<" not in text and "&" not in text:  # nearly all texts
+    """Return stored text in which nothing can be taken for a tag of the fence, by a model or by a person."""
+    if not _MAY_NEED_ESCAPE.search(text):  # nearly all texts
         return text
-    return _UNESCAPED.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", text)
+    text = _UNESCAPED.sub(lambda match: "&amp;" if match[0] == "&" else _to_reference(match[0]), text)
+    return _OVERRIDE.sub(lambda match: "&amp;" if match[0] == "&" else _to_reference(match[0]), text)
+
+
+def _to_reference(sign: str) -> str:
+    return "&lt;" if sign == "<" else f"&#x{ord(sign):X};"
 
 
 def unescape_tags(text: str) -> str:
     """Return the text that `escape_tags` was given."""
-    return _ESCAPED.sub(lambda match: "<" if match[0].lower() == "&lt;" else "&", text)
+    text = _ESCAPED_OVERRIDE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "&", text)
+    return _ESCAPED.sub(_from_reference, text)
+
+
+def _from_reference(match: re.Match[str]) -> str:
+    if match[0].lower() == "&amp;":
+        return "&"
+    return chr(int(match[1], 16)) if match[1] else "<"
 
 
 def escape_turn(text: str) -> str:
-    """Return a message's text for a prompt that is one text. No line of it looks like the start of another message."""
-    return escape_tags(text) if text.isprintable() else _ROLE_LINE.sub(r"\1 ", escape_tags(text))
+    """Return a message's text for a prompt that is one text.
+
+    No line of it looks like the start of another message or like a heading of ours.
+    """
+    return escape_tags(text) if text.isprintable() else _TURN_LINE.sub(r"\1 ", escape_tags(text))
 
 
 def _escape(text: str) -> str:
@@ -129,6 +177,22 @@ def frame_lines(lines: Iterable[str]) -> list[str]:
 def render_fence(lines: Iterable[str]) -> str:
     """Return the fenced block as one text."""
     return "\n".join(frame_lines(lines))
+
+
+def render_speech(message: Message, text: str) -> str:
+    """Return a message's text after its speaker, for a message that several people share. Tags stay as they are."""
+    return f"{speaker_label(message)}: {_IMITATION.sub(chr(92) + '1 ', text)}"
+
+
+def split_fence(content: str) -> tuple[str, str]:
+    """Split a message that begins with a fenced block into the block and the text after it, as it was written.
+
+    The block is empty if the message begins with none.
+    """
+    if not content.startswith(f"{OPEN_TAG}\n{INTRODUCTION}\n"):
+        return "", content
+    before, _, after = content.partition(CLOSE_TAG)  # the first one: nothing inside the fence can look like it
+    return before + CLOSE_TAG, unescape_tags(after.removeprefix("\n\n"))
 
 
 @dataclass(frozen=True, slots=True)
