@@ -102,4 +102,4 @@ class ChatRun:
 
 def error_to_json(error: RecollectError) -> JsonObject:
     """Return the data of an `error` event."""
-    return {"code": error.code, "message": error.message, "retryable": error.retryable}
+    return {"code": error.code, "message": error.full_message, "retryable": error.retryable}

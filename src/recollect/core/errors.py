@@ -11,6 +11,7 @@ class RecollectError(Exception):
     """Base of everything Recollect raises on purpose."""
 
     retryable = False
+    explanation = ""  # what a provider said about it; for the one who asked, never for a log
 
     def __init__(self, code: str, message: str, *, retryable: bool | None = None) -> None:
         super().__init__(message)
@@ -18,6 +19,11 @@ class RecollectError(Exception):
         self.message = message
         if retryable is not None:
             self.retryable = retryable
+
+    @property
+    def full_message(self) -> str:
+        """Return the message with the provider's own explanation, for the one who asked."""
+        return f"{self.message} It says: {self.explanation}" if self.explanation else self.message
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"

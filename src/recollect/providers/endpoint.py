@@ -1,7 +1,8 @@
 """Sends requests to one provider's URL, with deadline, retries and circuit breaker.
 
-Every failure becomes `ProviderUnavailable`. Neither content nor the key is ever logged or put into an error. The size
-of a reply is bounded.
+Every failure becomes `ProviderUnavailable`. Neither content nor the key is ever logged or put into the message of an
+error. What a provider says about a refused request is kept apart, as the error's `explanation`, for the one who asked.
+The size of a reply is bounded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from recollect.core.errors import InvalidInput, ProviderUnavailable
+from recollect.core.text import replace_unstorable
 from recollect.providers.resilience import (
     AttemptFailed,
     BreakerSettings,
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
+MAX_REFUSAL_BYTES: Final = 64 * 1024
+MAX_EXPLANATION_CHARACTERS: Final = 500
 _ERROR_CODE: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # too plain to carry content or keys
+_KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|api|key|gsk|xai|hf)[-_][\w*-]{6,200}|(?<=Bearer )\S{6,500}", re.IGNORECASE)
 
 
 def bad_reply_error(host: str, reason: str) -> ProviderUnavailable:
@@ -58,8 +63,9 @@ class Endpoint:
             "Accept": "application/json",
             "Accept-Encoding": "identity",  # so that a small reply cannot unpack into a huge one
         }
-        if api_key:
-            self._headers["Authorization"] = f"Bearer {_check_key(api_key)}"
+        self._api_key = _check_key(api_key) if api_key else ""
+        if self._api_key:
+            self._headers["Authorization"] = f"Bearer {self._api_key}"
         self._timeout = timeout
         self._retries = retries
         self._timing = timing
@@ -147,7 +153,8 @@ class Endpoint:
         if not isinstance(piece, dict):
             raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is no object.")
         if piece.get("error") is not None:
-            raise AttemptFailed("provider_error", f"{self.host} reported an error in the middle of its answer.")
+            message = f"{self.host} reported an error in the middle of its answer."
+            raise AttemptFailed("provider_error", message, explanation=self._explain(piece))
         return piece
 
     @contextmanager
@@ -179,14 +186,16 @@ class Endpoint:
 
     async def _refusal(self, response: httpx.Response) -> AttemptFailed:
         status = response.status_code
-        answered = f"{self.host} answered {status}{await self._reason(response)}"
+        reply = await self._read_refusal(response)
+        answered, explanation = f"{self.host} answered {status}{_describe_code(reply)}", self._explain(reply)
         if status == 429:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
-            return AttemptFailed("provider_rate_limited", f"{answered}: too many requests.", retry_after=wait)
+            message = f"{answered}: too many requests."
+            return AttemptFailed("provider_rate_limited", message, retry_after=wait, explanation=explanation)
         if status in (408, 409) or status >= 500:
             wait = parse_retry_after(response.headers.get("Retry-After"), self._timing.now())
-            return AttemptFailed("provider_error", f"{answered}.", retry_after=wait)
-        if status in (401, 403):
+            return AttemptFailed("provider_error", f"{answered}.", retry_after=wait, explanation=explanation)
+        if status in (401, 403):  # such an explanation may repeat the key
             return AttemptFailed(
                 "provider_unauthorized", f"{answered}: check the API key and what it may do.", retryable=False
             )
@@ -195,17 +204,26 @@ class Endpoint:
             f"{answered}: check the base URL, the model's name and the request.",
             retryable=False,
             status=status,
+            explanation=explanation,
         )
 
-    async def _reason(self, response: httpx.Response) -> str:
-        """Return the error code in the body, if it is a plain one. The message may repeat content or the key."""
+    async def _read_refusal(self, response: httpx.Response) -> object:
+        """Return the JSON of a refusal, or None if it has none."""
         try:
-            reply = json.loads(await self._read(response, 64 * 1024))
+            return json.loads(await self._read(response, MAX_REFUSAL_BYTES))
         except (ValueError, RecursionError, AttemptFailed):
-            return ""
+            return None
+
+    def _explain(self, reply: object) -> str:
+        """Return the provider's own words about a refusal, on one line, of bounded length and without keys."""
         error = get_member(reply, "error")
-        code = get_member(error, "code") or get_member(error, "type")
-        return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
+        candidates = (get_member(error, "message"), error, get_member(reply, "message"), get_member(reply, "detail"))
+        text = next((words for words in candidates if isinstance(words, str) and words.strip()), "")
+        text = replace_unstorable(" ".join(text.split()))[0]
+        if self._api_key:
+            text = text.replace(self._api_key, "…")
+        text = _KEY_LIKE.sub("…", text[: 2 * MAX_EXPLANATION_CHARACTERS])
+        return text if len(text) <= MAX_EXPLANATION_CHARACTERS else f"{text[: MAX_EXPLANATION_CHARACTERS - 1]}…"
 
     def _open_client(self) -> httpx.AsyncClient:
         import httpx
@@ -231,6 +249,13 @@ class Endpoint:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def _describe_code(reply: object) -> str:
+    """Return the error code of a refusal, if it is a plain one. Its message may repeat content or the key."""
+    error = get_member(reply, "error")
+    code = get_member(error, "code") or get_member(error, "type")
+    return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
 
 
 def _encode(payload: Mapping[str, Any]) -> bytes:

@@ -78,9 +78,10 @@ class AttemptFailed(ProviderUnavailable):
         retryable: bool = True,
         retry_after: float | None = None,
         status: int | None = None,
+        explanation: str = "",
     ) -> None:
         super().__init__(code, message, retryable=retryable)
-        self.retry_after, self.status = retry_after, status
+        self.retry_after, self.status, self.explanation = retry_after, status, explanation
 
 
 class CircuitBreaker:

@@ -197,4 +197,4 @@ def _is_callers_fault(error: RecollectError) -> bool:
 def _error_to_json(error: RecollectError) -> JsonObject:
     is_invalid = isinstance(error, InvalidInput | Denied) or _is_callers_fault(error)
     kind = "invalid_request_error" if is_invalid else "server_error"
-    return {"error": {"message": error.message, "type": kind, "param": None, "code": error.code}}
+    return {"error": {"message": error.full_message, "type": kind, "param": None, "code": error.code}}

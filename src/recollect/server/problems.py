@@ -83,7 +83,7 @@ def problem_response(
 def error_response(error: RecollectError) -> Response:
     """Build the response for an error of ours."""
     retry = {"Retry-After": "1"} if status_of(error) in (429, 503) else None
-    return problem_response(status_of(error), error.code, error.message, headers=retry, retryable=error.retryable)
+    return problem_response(status_of(error), error.code, error.full_message, headers=retry, retryable=error.retryable)
 
 
 def unexpected_response() -> Response:
