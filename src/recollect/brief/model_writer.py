@@ -138,10 +138,12 @@ def _sources(step: CompressionStep, spoken: Sequence[Message]) -> tuple[SourceIn
     """Return what may support a sentence: everything that was said, and what people said. Both with the old summary."""
     old = step.old
     names = [message.name for message in spoken if message.name]
-    earlier = [SourceText(statement.sources, statement.text) for statement in old.statements] if old else []
-    earlier += [SourceText(entry.sources, entry.text) for entry in old.entries] if old else []
+    statements = [SourceText(statement.sources, statement.text) for statement in old.statements] if old else []
+    earlier = [*statements, *(SourceText(entry.sources, entry.text) for entry in (old.entries if old else ()))]
     all_sources = SourceIndex([*map(_source_text, spoken), *earlier], names=names)
-    people_sources = SourceIndex([*map(_source_text, filter(is_said_by_a_person, spoken)), *earlier], names=names)
+    important = [SourceText(entry.sources, entry.text) for entry in old.entries if entry.is_important] if old else []
+    said = [*statements, *important]
+    people_sources = SourceIndex([*map(_source_text, filter(is_said_by_a_person, spoken)), *said], names=names)
     return all_sources, people_sources
 
 

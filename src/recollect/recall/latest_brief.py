@@ -149,11 +149,13 @@ class LatestBriefs:
 
         So important data is known before it is compressed. Each new message is searched once.
         """
-        after = max(cached.read_through, last_seq - MAX_UNREAD_MESSAGES)
+        # The message before the new ones is read again: a new one may confirm what the assistant said in it.
+        after = max(cached.read_through - 1, last_seq - MAX_UNREAD_MESSAGES, 0)
         messages = await self._store.log.page(principal, conversation, after=after, limit=MAX_UNREAD_MESSAGES)
 
         def merge_entries() -> list[Entry]:
-            own = [message for message in messages if not message.only_quotes]
+            new = [one for one in messages if one.seq > cached.read_through or one.role == "assistant"]
+            own = [message for message in new if not message.only_quotes]
             return ledger.merge(cached.ledger, extract(own, cached.zone))
 
         size = sum(len(message.content) for message in messages) + len(cached.ledger)

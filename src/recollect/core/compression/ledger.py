@@ -57,6 +57,15 @@ class Entry(Record):
         """Return whether the entry is still valid."""
         return self.valid_to is None
 
+    @property
+    def is_important(self) -> bool:
+        """Return whether the entry may count as important data. What only the assistant said may not, but for links.
+
+        An assistant that was talked into "we decided to …" decides nothing. When a person agrees, `extract` adds an
+        entry of that person.
+        """
+        return self.subject != "assistant" or self.kind == URL
+
 
 def merge(old: Sequence[Entry], new: Iterable[Entry]) -> list[Entry]:
     """Return the old entries in their order, followed by the new entries that say something else.
@@ -163,8 +172,8 @@ def forget() -> None:
 
 
 def to_important_data(entries: Sequence[Entry]) -> JsonObject:
-    """Return the valid entries as the JSON object of a brief's `ledger`. It always has the same seven keys."""
-    valid = [entry for entry in entries if entry.holds]
+    """Return the valid entries of important data as the JSON object of a brief: `ledger`, always with seven keys."""
+    valid = [entry for entry in entries if entry.holds and entry.is_important]
     data: JsonObject = {
         "user_preferences": _group_values(valid, PREFERENCE),
         "key_decisions": [render_entry(entry) for entry in valid if entry.kind == DECISION],

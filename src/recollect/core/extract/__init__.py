@@ -1,13 +1,15 @@
 """Extracts ledger entries from messages, by rules alone.
 
 Preferences, facts, intents and open points come only from people. An assistant without a name adds links and
-agreements. Tools and system messages add nothing.
+agreements; an agreement becomes a person's decision if the person's next message confirms it. Tools and system messages
+add nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Final
 
@@ -27,9 +29,15 @@ MAX_TEXT_CHARS: Final = 300  # of an entry, without the dates that are added to 
 MAX_SLOT_CHARS: Final = 60
 
 MAX_JOKE_SEARCH_CHARS: Final = 2000  # at the beginning of a message
+MAX_CONFIRMATION_CHARS: Final = 200  # a longer message says more than yes
 _DATED_KINDS: Final = (FACT, DECISION, INTENT, QUESTION)
 _CONTACT_SLOTS: Final = ("email", "phone")  # their values are facts, and are not repeated as names
 _ARABIC: Final = re.compile("[\u0620-\u064a]")
+_CONFIRMATION: Final = re.compile(
+    r"\W{0,5}(?:yes|yep|yeah|yup|ok(?:ay)?|agreed|i agree|exactly|correct|that's right|right|deal|confirmed|sounds good"
+    r"|let's do (?:it|that)|نعم|أيوه|ايوه|تمام|موافق|موافقة|اتفقنا|حسنا|طيب|صحيح|好的?|はい)(?!\w)",
+    re.IGNORECASE,
+)
 # Signs that a message is a joke, a role play or an order to write fiction.
 _NOT_MEANT: Final = re.compile(
     r"\b(?:just kidding|only joking|jk|just joking|pretend|role-?play|hypothetically|imagine (?:that )?(?:I|you|we)"
@@ -43,7 +51,38 @@ _NOT_MEANT: Final = re.compile(
 
 def extract(messages: Sequence[Message], zone: str = "UTC") -> list[Entry]:
     """Return the entries of messages, in the order of the messages."""
-    return [entry for message in messages for entry in _extract_message(message, zone)]
+    entries: list[Entry] = []
+    unconfirmed: list[Entry] = []  # of the assistant's message just before
+    for message in messages:
+        own = _extract_message(message, zone)
+        if unconfirmed and message.role == "user" and _confirms(message):
+            entries += [_adopt(entry, message) for entry in unconfirmed]
+        entries += own
+        unconfirmed = [entry for entry in own if not entry.is_important]
+    return entries
+
+
+def _confirms(message: Message) -> bool:
+    """Return whether a message agrees with the one before it, and says nothing else that could change it."""
+    text = message.content
+    return (
+        len(text) <= MAX_CONFIRMATION_CHARS
+        and message.source != "tool"
+        and _CONFIRMATION.match(text) is not None
+        and not speech.is_negated(text)
+    )
+
+
+def _adopt(entry: Entry, message: Message) -> Entry:
+    """Return the assistant's entry as one of the person who confirmed it."""
+    return replace(
+        entry,
+        subject=speech.speaker_name(message),
+        sources=(message.id, *entry.sources),
+        seq=message.seq,
+        at=message.at,
+        trust=message.source,
+    )
 
 
 def _extract_message(message: Message, zone: str) -> list[Entry]:

@@ -81,7 +81,7 @@ def rank_entries(
     `recall_rank` returns from 0 to 1 how well recall ranks the message with a seq.
     """
     question_words = set(analyser.words(question))
-    valid = [entry for entry in entries if entry.holds and entry.kind in _BASE_RELEVANCE]
+    valid = [entry for entry in entries if entry.holds and entry.is_important and entry.kind in _BASE_RELEVANCE]
     replaced_values = _find_replaced(entries)
     ranked = []
     for number, entry in enumerate(valid, 1):
