@@ -106,6 +106,15 @@ class Message(Record):
         return self.model_variant == BUILT_IN_ASSISTANT
 
 
+def is_recalled(role: str, model_variant: str | None) -> bool:
+    """Return whether a message is indexed, recalled and quoted.
+
+    A system message is for its own conversation: it may hold what its author would not show. An answer of the built-in
+    assistant only quotes.
+    """
+    return role != "system" and model_variant != BUILT_IN_ASSISTANT
+
+
 @dataclass(frozen=True, slots=True)
 class Appended(Record):
     """A message as it is stored, and whether this call stored it."""

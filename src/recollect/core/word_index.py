@@ -14,9 +14,10 @@ from hashlib import blake2b
 from typing import Final
 
 from recollect.core.language import analyser, passages
-from recollect.core.message import BUILT_IN_ASSISTANT, ROLES
+from recollect.core.message import ROLES, is_recalled
 
-VERSION: Final = analyser.VERSION * 1000 + passages.VERSION
+_RULES_VERSION: Final = 2  # of which messages have words: since 2, system messages have none
+VERSION: Final = (analyser.VERSION * 1000 + passages.VERSION) * 100 + _RULES_VERSION
 PROSE_MARK: Final = 1  # the words of a passage of prose follow
 CODE_MARK: Final = 2  # the words of a passage of code follow
 FIRST_WORD_NUMBER: Final = 16  # numbers below are kept for marks
@@ -51,14 +52,13 @@ def forget() -> None:
     _numbers.clear()
 
 
-def encode_row(content: str, name: str | None, model_variant: str | None = None) -> bytes:
+def encode_row(content: str, name: str | None, model_variant: str | None = None, *, role: str = "user") -> bytes:
     """Return the word index row of a message, as little-endian numbers of four bytes.
 
-    The speaker's `name` stands before the first mark. An answer of the built-in assistant only quotes, so its row is
-    empty.
+    The speaker's `name` stands before the first mark. The row of a message that is never recalled is empty.
     """
     numbers = array("I")
-    if model_variant == BUILT_IN_ASSISTANT:
+    if not is_recalled(role, model_variant):
         return _little_endian(numbers)
     if name is not None:
         _add_words(numbers, name)

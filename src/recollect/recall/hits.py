@@ -15,23 +15,27 @@ from recollect.core.models import Hit, Neighbour
 from recollect.recall.message_texts import QuotablePassage
 from recollect.recall.prompt.pack import Candidate, to_candidates
 from recollect.recall.ranked_messages import RankedMessages
-from recollect.recall.scope_index import USER, ScopeIndex
+from recollect.recall.scope_index import SYSTEM, USER, ScopeIndex
 
 MAX_NEIGHBOURS: Final = 3  # messages around a hit
 
 
 def find_neighbours(scope: ScopeIndex, index: int) -> list[int]:
-    """Return the other messages of a message's turn: back to the user's message, and on to before the next one."""
-    neighbours: list[int] = []
+    """Return the other messages of a message's turn: back to the user's message, and on to before the next one.
+
+    System messages are left out.
+    """
+    before: list[int] = []
     other = index
-    while scope.roles[other] != USER and scope.previous[other] >= 0 and len(neighbours) < MAX_NEIGHBOURS:
+    while scope.roles[other] != USER and scope.previous[other] >= 0 and len(before) < MAX_NEIGHBOURS:
         other = int(scope.previous[other])
-        neighbours.insert(0, other)
+        before.insert(0, other)
+    after: list[int] = []
     other = int(scope.following[index])
-    while other >= 0 and scope.roles[other] != USER and len(neighbours) < MAX_NEIGHBOURS:
-        neighbours.append(other)
+    while other >= 0 and scope.roles[other] != USER and len(before) + len(after) < MAX_NEIGHBOURS:
+        after.append(other)
         other = int(scope.following[other])
-    return neighbours
+    return [other for other in (*before, *after) if scope.roles[other] != SYSTEM]
 
 
 def to_hits(

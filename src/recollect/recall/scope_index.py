@@ -22,6 +22,7 @@ from recollect.recall.vectors import SCALE_BYTES, VectorPart, append_part, unpac
 from recollect.storage.scope_updates import ConversationMark, ScopeState, ScopeUpdate
 
 USER: Final = word_index.ROLE_NUMBERS["user"]
+SYSTEM: Final = word_index.ROLE_NUMBERS["system"]
 SUBSTANTIAL_WORDS: Final = 22  # words of a message of full substance; "Wow, thanks!" is rarely what was asked for
 SESSION_GAP_MICROS: Final = 3600 * 1_000_000  # a longer silence ends a session
 RECENCY_HALF_LIFE_DAYS: Final = 30
@@ -206,13 +207,14 @@ class ScopeIndex:
         return replace(self, vectors=vectors)
 
     def _to_vector_part(self, rows: Sequence[Row], dimensions: int) -> VectorPart:
-        """Return the vectors of these rows. Damaged ones, and those of messages not in the scope, are left out."""
+        """Return the vectors of these rows, without damaged ones and those of messages that are never recalled."""
         keys = np.fromiter((row["conversation_key"] for row in rows), np.int64, len(rows))
         seqs = np.fromiter((row["seq"] for row in rows), np.int64, len(rows))
         message_indices = self.index(keys, seqs)
         blobs = [bytes(row["vectors"]) for row in rows]
         width = dimensions + SCALE_BYTES
-        usable = [i for i, blob in enumerate(blobs) if message_indices[i] >= 0 and blob and not len(blob) % width]
+        is_known = (message_indices >= 0) & (self.roles[message_indices] != SYSTEM)  # earlier versions embedded those
+        usable = [i for i, blob in enumerate(blobs) if is_known[i] and blob and not len(blob) % width]
         counts = np.fromiter((len(blobs[i]) // width for i in usable), np.int64, len(usable))
         scales, bytes_ = unpack(b"".join(blobs[i] for i in usable), dimensions)
         first = np.repeat(np.cumsum(counts) - counts, counts)

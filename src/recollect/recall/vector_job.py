@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from recollect.core.errors import ProviderUnavailable
 from recollect.core.language import passages
-from recollect.core.message import BUILT_IN_ASSISTANT
+from recollect.core.message import is_recalled
 from recollect.core.protocols import Clock, Embedder
 from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal
 from recollect.recall.embedding import Embedders
@@ -156,8 +156,8 @@ def embedded_texts(content: str, name: str | None) -> list[str]:
 
 
 def _content(row: Row) -> tuple[str, str | None]:
-    """Return text and speaker to embed. Answers of the built-in assistant only quote, so they are not embedded."""
-    return ("", None) if row["model_variant"] == BUILT_IN_ASSISTANT else (row["content"], row["name"])
+    """Return text and speaker to embed: nothing of a message that is never recalled."""
+    return (row["content"], row["name"]) if is_recalled(row["role"], row["model_variant"]) else ("", None)
 
 
 def _batches(rows: Sequence[Row], through: int) -> Iterator[tuple[list[Row], int]]:

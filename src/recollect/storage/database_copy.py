@@ -69,8 +69,8 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
         messages = [message | {"key": key} for message in page]
         save_messages(target, messages)  # a damaged one has no text and stays damaged
         pairs = [
-            (message, word_index.encode_row(message["content"], message["name"], message["model_variant"]))
-            for message in messages
+            (row, word_index.encode_row(row["content"], row["name"], row["model_variant"], role=row["role"]))
+            for row in messages
         ]
         save_word_rows(target, pairs)
         after = page[-1]["seq"]

@@ -63,7 +63,10 @@ class LogStore:
         about: About | None = None,
     ) -> Future[list[Appended]]:
         """Do what `append` does, without an event loop. The future resolves when the messages are durable."""
-        prepared = [(draft, word_index.encode_row(draft.content, draft.name, draft.model_variant)) for draft in drafts]
+        prepared = [
+            (draft, word_index.encode_row(draft.content, draft.name, draft.model_variant, role=draft.role))
+            for draft in drafts
+        ]
         moment = times.to_micros(now)
         request = Request(principal, conversation, about or About(), moment, prepared)
         return self._write_together(self._append, request)

@@ -13,6 +13,7 @@ from recollect.storage.driver import Row, RunInTransaction, Transaction
 from recollect.storage.jobs import Cursor, RewindTarget
 from recollect.storage.rows import MadeOf, read_if_unchanged
 from recollect.storage.texts import Texts
+from recollect.storage.topics import ASSIGNED
 
 
 def _rewind(tx: Transaction, target: RewindTarget) -> None:
@@ -43,7 +44,10 @@ class MessageIndex:
         page = await self._read(lambda tx: self._texts.fill(tx, tx.all("page", **params)))
         messages = [message for message in page if message["seq"] <= through]
         encoded = await asyncio.to_thread(
-            lambda: [word_index.encode_row(row["content"], row["name"], row["model_variant"]) for row in messages]
+            lambda: [
+                word_index.encode_row(row["content"], row["name"], row["model_variant"], role=row["role"])
+                for row in messages
+            ]
         )
 
         def replace_rows(tx: Transaction) -> int:
@@ -59,8 +63,13 @@ class MessageIndex:
                 if row["seq"] in still_stored
             ]
             save_word_rows(tx, pairs)
+            # Earlier versions embedded system messages and gave them topics.
+            tx.run("empty_system_vectors", key=key, after=after, through=through, empty=b"")
             if through >= last:
                 tx.run("mark_words", key=key, version=word_index.VERSION)
+                if tx.one("system_message_in_topic", key=key) is not None:
+                    tx.run("begin_generation", **where)
+                    ASSIGNED.rewind(tx, RewindTarget(principal.person, conversation))
             return len(pairs)
 
         return await self._write(replace_rows)

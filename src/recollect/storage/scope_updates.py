@@ -142,7 +142,7 @@ def _make_word_rows(tx: Transaction, key: int, after: int, texts: Texts) -> list
             "seq": row["seq"],
             "at": row["at"],
             "role": word_index.ROLE_NUMBERS[row["role"]],
-            "words": word_index.encode_row(row["content"], row["name"], row["model_variant"]),
+            "words": word_index.encode_row(row["content"], row["name"], row["model_variant"], role=row["role"]),
         }
         for row in texts.fill(tx, tx.all("messages_after", key=key, after=after))
     ]

@@ -159,7 +159,8 @@ def _assign_batch(
     """Assign all messages of a slice that ends at the seq `through`. Return what is to be stored."""
     assigner = _Assigner(batch, rules, centroids, now)
     for row in batch.messages:
-        assigner.assign(row)
+        if row["role"] != "system":  # it belongs to the conversation as a whole, and its text is no title
+            assigner.assign(row)
     return assigner.assignments(through)
 
 

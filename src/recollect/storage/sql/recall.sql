@@ -21,7 +21,7 @@ SELECT m.key, m.seq, m.at, m.role, m.name, m.model_variant, x.content FROM messa
 WHERE m.conversation_key = :key AND m.seq > :after ORDER BY m.seq;
 
 -- name: unembedded_messages
-SELECT m.key, m.seq, m.name, m.model_variant, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+SELECT m.key, m.seq, m.role, m.name, m.model_variant, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
 LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through AND v.seq IS NULL
@@ -56,6 +56,11 @@ SELECT count(*) AS n FROM vectors WHERE conversation_key = :key AND embedder_key
 
 -- name: delete_other_vectors
 DELETE FROM vectors WHERE conversation_key = :key AND embedder_key <> :embedder;
+
+-- name: empty_system_vectors
+-- The rows stay: they say that the messages need no vectors.
+UPDATE vectors SET vectors = :empty WHERE conversation_key = :key AND seq > :after AND seq <= :through
+AND seq IN (SELECT m.seq FROM messages m WHERE m.conversation_key = :key AND m.role = 'system');
 
 -- name: delete_vectors
 DELETE FROM vectors WHERE conversation_key IN (

@@ -78,6 +78,10 @@ FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
 WHERE m.conversation_key = :key AND m.seq > :after AND m.seq <= :through ORDER BY m.seq;
 
+-- name: system_message_in_topic
+SELECT o.seq FROM topic_messages o JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq
+WHERE o.conversation_key = :key AND m.role = 'system' LIMIT 1;
+
 -- name: last_moment
 SELECT at FROM messages WHERE conversation_key = :key AND seq <= :through ORDER BY seq DESC LIMIT 1;
 
