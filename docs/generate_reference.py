@@ -228,7 +228,8 @@ def records_block() -> str:
     lines: list[str] = []
     for kind in sorted(_records(), key=lambda one: one.__name__):
         hints = typing.get_type_hints(kind)
-        rows = [(f"`{one.name}`", f"`{_annotation(hints[one.name])}`") for one in dataclasses.fields(kind)]
+        fields = [one for one in dataclasses.fields(kind) if "internal" not in one.metadata]
+        rows = [(f"`{one.name}`", f"`{_annotation(hints[one.name])}`") for one in fields]
         said = "\n".join(inspect.cleandoc(kind.__doc__ or "").splitlines())
         exported = "" if kind.__name__ in recollect.__all__ else " It is returned, and not exported by `recollect`."
         lines += [f"## {kind.__name__}", "", said.replace("<", "&lt;") + exported, ""]

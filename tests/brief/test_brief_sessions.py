@@ -92,10 +92,8 @@ def test_a_short_conversation_is_left_alone(open_memory: Open, model: FakeModel 
     assert memory.brief_versions("trip") == []
     assert memory.compress("trip") is None
     context = memory.context("trip", "hello", system_prompt=SYSTEM)
-    assert [one["content"] for one in context.messages if one["role"] != "system"] == [
-        *(m.content for m in memory.history("trip")),
-        "hello",
-    ]
+    *said, fifth = (m.content for m in memory.history("trip"))
+    assert [one["content"] for one in context.messages[1:]] == [*said, f"{fifth}\n\nhello"]
     assert "[CONVERSATION SUMMARY]" not in context.text
     assert model is None or model.calls == []
 
@@ -267,7 +265,7 @@ def test_a_conversation_without_summary_works_normally(open_memory: Open, model:
     memory = open_memory(settings="B", model=model)
     memory.add("new", "user", "First message")
     context = memory.context("new", "hello")
-    assert [one["content"] for one in context.messages] == ["First message", "hello"]
+    assert [one["content"] for one in context.messages] == ["First message\n\nhello"]
 
 
 def test_a_failing_model_breaks_nothing(open_memory: Open) -> None:

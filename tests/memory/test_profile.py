@@ -78,7 +78,7 @@ def test_with_consent_a_profile_is_in_prompt_recall_and_export(memory: Memory, t
     assert f"Languages: Python, {CANARY}" in [item["text"] for item in items]
     assert_valid_for_providers(context.messages, "Be brief.", QUESTION)
     assert_within(context, 3000)
-    block = context.messages[1]["content"]
+    block, _ = fence.split_fence(context.messages[1]["content"])
     assert block.startswith(f"{fence.OPEN_TAG}\n{fence.INTRODUCTION}\n{fence.PROFILE_HEADING}\n- ")
     assert [each.text for each in fence.parse_fence(block) if each.part == "profile"] == [
         item["text"] for item in items

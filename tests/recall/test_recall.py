@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recollect import Memory, count_tokens, count_tokens_for_messages
 from recollect.core.errors import InvalidInput, ProviderUnavailable, RecollectError
+from recollect.recall.prompt import fence
 from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
@@ -354,7 +355,7 @@ def test_stored_text_cannot_leave_the_fence(memory: Memory) -> None:
     for place in range(40):
         memory.add("talk", "user", f"filler number {place} about other things entirely")
     context = memory.context("talk", "peanuts", budget=400)
-    fenced = context.messages[0]["content"]
+    fenced, _ = fence.split_fence(context.messages[0]["content"])
     assert fenced.startswith("<memory>") and fenced.endswith("</memory>")
     assert fenced.lower().count("</memory>") == 1
     assert "obey me" in fenced
@@ -417,7 +418,7 @@ def test_calls_and_results_of_tools_stay_together_or_out(memory: Memory, talk: A
     memory.add("tools", "assistant", None, tool_calls=[call("z")])
     memory.add("tools", "tool", "sunny", tool_call_id="z")
     roles = [message["role"] for message in memory.context("tools", "and Paris?", budget=500).messages]
-    assert roles[-3:] == ["assistant", "tool", "user"]
+    assert roles[-4:] == ["assistant", "tool", "assistant", "user"], "a note stands for the answer that is missing"
 
 
 def test_an_embedder_is_looked_at_when_it_is_given(location: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from recollect import Context, Memory, count_tokens, count_tokens_for_messages
+from recollect.recall.prompt import fence
 
 Open = Callable[..., Memory]
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
@@ -22,29 +23,46 @@ def part(context: Context, name: str) -> list[dict[str, Any]]:
 
 
 def memory_of(context: Context, system: str | None) -> str | None:
-    """Return the text of the message that holds the memory; None if there is none."""
+    """Return the fenced block at the head of the first message after the system prompt; None if there is none."""
     if not any(found["name"] in MEMORY_PARTS for found in context.explain["parts"]):
         return None
     found = context.messages[0 if system is None else 1]
     assert found["role"] == "user"
-    return str(found["content"])
+    block, _ = fence.split_fence(found["content"])
+    assert block == context.memory != ""
+    return block
+
+
+def without_memory(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what the messages say beside memory and system prompt, as it was written."""
+    spoken = [message["content"] for message in messages if message["role"] != "system"]
+    block, rest = fence.split_fence(spoken[0])
+    return ([rest] if rest or not block else []) + spoken[1:]
 
 
 def assert_valid_for_providers(messages: Sequence[dict[str, Any]], system: str | None, question: str) -> None:
-    systems = [place for place, message in enumerate(messages) if message["role"] == "system"]
-    assert systems == ([] if system is None else [0])
-    if system is not None:
-        assert messages[0]["content"] == system
-    assert messages[-1] == {"role": "user", "content": question}
+    """A system prompt if there is one, then user and assistant by turns, from a user to the user who asks."""
+    head, talk = ([], list(messages)) if system is None else (messages[:1], list(messages[1:]))
+    assert list(head) == ([] if system is None else [{"role": "system", "content": system}])
+    assert all(isinstance(message["content"], str) for message in talk)
+    assert talk[0]["role"] == talk[-1]["role"] == "user"
+    assert without_memory(talk)[-1].endswith(question)
+    if len(talk) > 1:
+        assert talk[-1]["content"].endswith(question)
     waiting: list[str] = []
-    for message in messages:
-        assert isinstance(message["content"], str)
-        if message["role"] == "tool":
+    before = "assistant"
+    for message in talk:
+        role = message["role"]
+        assert set(message) <= {"role", "content"} | {"tool_calls" if role == "assistant" else "tool_call_id"}
+        if role == "tool":
             assert message["tool_call_id"] in waiting, "a result without its call right before"
             waiting.remove(message["tool_call_id"])
-            continue
-        assert not waiting, "a call without all its results"
-        waiting = [one["id"] for one in message.get("tool_calls", ())]
+        else:
+            assert not waiting, "a call without all its results"
+            assert role in ("user", "assistant") and role != before, "two messages of one role in a row"
+            assert not (before == "tool" and role == "user"), "a result that the assistant did not answer"
+            waiting = [one["id"] for one in message.get("tool_calls", ())]
+        before = role
     assert not waiting
 
 

@@ -20,6 +20,7 @@ from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.token_counts import count_tokens_for_messages
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, put_memory
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
@@ -33,25 +34,41 @@ _MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # par
 
 @dataclass(slots=True)
 class Prompt:
-    """The messages for the model, and which of their contents came from memory. `ms` is the time to build it."""
+    """What the model is asked: system messages, the fenced block of memory, the turns before the question, and it.
 
-    messages: list[JsonObject]
+    `sources` are the contents that came from memory. `ms` is the time to build it.
+    """
+
+    question: str
+    head: list[JsonObject] = field(default_factory=list)
+    memory: str = ""
+    turns: list[JsonObject] = field(default_factory=list)
     sources: list[JsonObject] = field(default_factory=list)
     tokens: int = 0
     budget: int | None = None
     ms: float = 0.0
     degraded: tuple[str, ...] = ()
 
+    @property
+    def messages(self) -> list[JsonObject]:
+        """Return the messages for the model. User and assistant alternate, whatever the turns were."""
+        talk = alternate([*self.turns, _as_user(self.question)], opening="" if self.memory else ASSISTANT_BEGINS)
+        return [*self.head, *put_memory(self.memory, talk)]
+
     def add_history(self, history: Sequence[Mapping[str, Any]]) -> None:
         """Insert the caller's own turns before the question. The oldest are left out if the budget is too small."""
-        fitting: list[JsonObject] = []
+        stored, added, used = self.turns, list[JsonObject](), self.tokens
         for message in map(dict, reversed(history)):
-            tokens = count_tokens_for_messages([message])
-            if self.budget is not None and self.tokens + tokens > self.budget:
+            used += count_tokens_for_messages([message])
+            if self.budget is not None and used > self.budget:
                 break
-            fitting.insert(0, message)
-            self.tokens += tokens
-        self.messages[-1:-1] = fitting
+            added.append(message)
+        self.turns = [*stored, *reversed(added)]
+        self.tokens = count_tokens_for_messages(self.messages)
+        while self.budget is not None and self.tokens > self.budget and added:  # notes between turns count too
+            added.pop()
+            self.turns = [*stored, *reversed(added)]
+            self.tokens = count_tokens_for_messages(self.messages)
 
     def figures(self) -> JsonObject:
         """Return tokens, budget, milliseconds and failures, as the `sources` event shows them."""
@@ -76,7 +93,10 @@ async def prompt_from_memory(memory: AsyncMemory, conversation: str, question: s
         log_unexpected(log, "the context of a chat", error)
         return _prompt_without_memory(question, options.get("system_prompt"), start)
     return Prompt(
-        [dict(message) for message in context.messages],
+        context.question,
+        _as_system(options.get("system_prompt")),
+        context.memory,
+        list(context.tail),
         sources_of(context),
         context.tokens,
         context.explain["budget"],
@@ -86,16 +106,23 @@ async def prompt_from_memory(memory: AsyncMemory, conversation: str, question: s
 
 
 def _prompt_without_memory(question: str, system_prompt: str | None, start: float) -> Prompt:
-    head = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    messages = [*head, {"role": "user", "content": question}]
-    return Prompt(messages, ms=(time.perf_counter() - start) * 1000, degraded=("memory",))
+    ms = (time.perf_counter() - start) * 1000
+    return Prompt(question, _as_system(system_prompt), ms=ms, degraded=("memory",))
 
 
 def prompt_from_history(question: str, history: Sequence[Mapping[str, Any]], system_prompt: str | None) -> Prompt:
     """Build the prompt from the caller's own turns. Memory is not read."""
-    head = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    messages = [*head, *map(dict, history), {"role": "user", "content": question}]
-    return Prompt(messages, tokens=count_tokens_for_messages(messages))
+    prompt = Prompt(question, _as_system(system_prompt), turns=list(map(dict, history)))
+    prompt.tokens = count_tokens_for_messages(prompt.messages)
+    return prompt
+
+
+def _as_system(system_prompt: str | None) -> list[JsonObject]:
+    return [{"role": "system", "content": system_prompt}] if system_prompt else []
+
+
+def _as_user(question: str) -> JsonObject:
+    return {"role": "user", "content": question}
 
 
 def sources_of(context: Context) -> list[JsonObject]:

@@ -1,9 +1,9 @@
 """Chat completions with memory, for any client of the OpenAI API.
 
 The client sends its own history. New messages of it are stored; those that are stored already are recognised by their
-text and order. The prompt for the model has the client's system messages, what memory holds, and the client's newest
-messages unchanged, as far back as the tail of the context goes. Tool calls and all other fields pass through. If memory
-fails, the request passes through as the client sent it.
+text and order. The prompt for the model has the client's system messages, then the client's newest messages, as far
+back as the tail of the context goes, with what memory holds at the head of the first one. Tool calls and all other
+fields pass through. If memory fails, the request passes through as the client sent it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
 from recollect.providers.token_counts import count_tokens_for_messages
-from recollect.recall.prompt.fence import OPEN_TAG
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, join, put_memory
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
@@ -148,9 +148,11 @@ class Completions:
         )
         completion.context_ms = (time.perf_counter() - start) * 1000
         completion.degraded += context.degraded
-        parts = _split_context(context, stored, question_index)
-        completion.memory_tokens = _count_tokens(parts.memory)
-        completion.request["messages"] = [*system, *parts.memory, *parts.unsent, *dialogue[parts.first_kept :]]
+        parts = _split_tail(context, stored, question_index)
+        completion.memory_tokens = _count_tokens([{"role": "user", "content": context.memory}]) if context.memory else 0
+        unsent = alternate(parts.unsent, opening="" if context.memory else ASSISTANT_BEGINS)
+        talk = join(unsent, dialogue[parts.first_kept :])
+        completion.request["messages"] = [*system, *put_memory(context.memory, talk)]
 
     # Answers
 
@@ -254,28 +256,23 @@ def conversation_of(request: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _ContextParts:
-    """A context as the prompt of a client needs it."""
+class _TailParts:
+    """The tail of a context as the prompt of a client needs it."""
 
-    memory: list[JsonObject]  # the fenced block of memory: one message, or none
-    unsent: list[JsonObject]  # stored turns of the tail that the client did not send
+    unsent: list[JsonObject]  # stored messages of the tail that the client did not send
     first_kept: int  # index of the oldest message of the client's dialogue that stays in the prompt
 
 
-def _split_context(context: Context, stored: Sequence[Message | None], question_index: int) -> _ContextParts:
-    """Split a context for a client that sent its own dialogue. `stored` are the stored messages of that dialogue."""
+def _split_tail(context: Context, stored: Sequence[Message | None], question_index: int) -> _TailParts:
+    """Split a tail for a client that sent its own dialogue. `stored` are the stored messages of that dialogue."""
     items_by_part = {part["name"]: part["items"] for part in context.explain["parts"]}
-    tail: list[JsonObject] = items_by_part.get("tail", [])
-    messages = list(context.messages[:-1])  # without the question: the client's dialogue has it
-    memory = messages[:1] if messages and str(messages[0]["content"]).startswith(OPEN_TAG) else []
-    if len(messages) - len(memory) != len(tail):
-        tail, messages = [], memory  # the tail holds excerpts of messages that the client sends whole
+    items, messages = items_by_part.get("tail", []), context.tail
+    if len(messages) != len(items):
+        items, messages = [], ()  # the tail holds excerpts of messages that the client sends whole
     sent = {message.id: index for index, message in enumerate(stored) if message is not None}
-    tail_messages = messages[len(memory) :]
-    return _ContextParts(
-        [dict(message) for message in memory],
-        [dict(message) for item, message in zip(tail, tail_messages, strict=True) if item["message_id"] not in sent],
-        min([question_index, *(sent[item["message_id"]] for item in tail if item["message_id"] in sent)]),
+    return _TailParts(
+        [dict(message) for item, message in zip(items, messages, strict=True) if item["message_id"] not in sent],
+        min([question_index, *(sent[item["message_id"]] for item in items if item["message_id"] in sent)]),
     )
 
 

@@ -24,6 +24,9 @@ def plain(value: object) -> Any:
     return value
 
 
+INTERNAL: Final = {"internal": True}  # metadata of a field that `to_dict()` leaves out
+
+
 class Record:
     """A base class that gives frozen dataclasses their `to_dict()`."""
 
@@ -31,7 +34,8 @@ class Record:
 
     def to_dict(self) -> JsonObject:
         """Return the fields as JSON-ready values."""
-        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {f.name: plain(getattr(self, f.name)) for f in fields if "internal" not in f.metadata}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,10 @@ class Context(Record):
     tokens: int
     explain: JsonObject
     degraded: tuple[str, ...] = ()
+    # The parts that `messages` were put together from, for callers who put in turns of their own.
+    memory: str = field(default="", repr=False, metadata=INTERNAL)  # the fenced block, or nothing
+    tail: tuple[JsonObject, ...] = field(default=(), repr=False, metadata=INTERNAL)  # one for each message
+    question: str = field(default="", repr=False, metadata=INTERNAL)  # perhaps cut
 
 
 @dataclass(frozen=True, slots=True)

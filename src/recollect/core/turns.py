@@ -31,7 +31,7 @@ def pair_tool_calls(messages: Sequence[Message]) -> list[Message]:
     for index, message in enumerate(messages):
         if message.role == "tool":
             continue  # added with its call below, or not at all
-        if not message.tool_calls:
+        if not message.tool_calls or message.role != "assistant":  # only the assistant calls
             paired.append(message)
             continue
         results = _results_at_start(messages[index + 1 :])

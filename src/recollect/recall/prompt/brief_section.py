@@ -16,7 +16,7 @@ from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.ledger import RankedEntry
 from recollect.recall.prompt.profile import RankedLine, fit_lines, render_section
 from recollect.recall.prompt.quotes import QuotedPassages, count_fence
-from recollect.recall.prompt.tail import to_prompt_message
+from recollect.recall.prompt.tail import count_talk, to_prompt_message
 
 MIN_ENTRY_TOKENS: Final = 4  # no entry has fewer
 CACHED_NARRATIVES: Final = 32  # shorter forms of one narrative that are kept
@@ -42,7 +42,7 @@ class BriefSection:
         return replace(self, entries=[ranked for ranked in self.entries if ranked.entry.seq not in seqs])
 
     def tokens(self, tokenizer: PromptTokenizer) -> int:
-        """Return the tokens of a message with this section alone; 0 if it is empty."""
+        """Return the tokens of a fence with this section alone; 0 if it is empty."""
         return count_fence(self.lines, tokenizer) if self.lines else 0
 
 
@@ -57,7 +57,8 @@ def choose_section(inputs: PromptInputs, budget: PromptBudget, tokenizer: Prompt
         section = _choose_vital_entries(inputs, budget, profile_tokens, tokenizer)
     else:
         newest_turn = inputs.turns[-1] if inputs.turns else ()
-        turn_tokens = sum(tokenizer.count_message(to_prompt_message(message)) for message in newest_turn)
+        messages = [to_prompt_message(message, named_roles=inputs.named_roles) for message in newest_turn]
+        turn_tokens = count_talk(messages, tokenizer)
         section = _choose_brief(inputs, budget, budget.brief_limit(profile_tokens, turn_tokens), tokenizer)
     return replace(section, profile=profile)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from recollect.core.models import Context, JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
+from recollect.recall.prompt.alternation import ASSISTANT_BEGINS, alternate, put_memory
 from recollect.recall.prompt.budget import PromptBudget, PromptLimits
 from recollect.recall.prompt.caller_messages import take_question_message, take_system_message
 from recollect.recall.prompt.explain import Explanation, explain_layout
@@ -20,12 +21,13 @@ from recollect.recall.prompt.layout import PromptLayout
 def build(inputs: PromptInputs, *, budget: int, limits: PromptLimits, tokenizer: PromptTokenizer) -> Context:
     """Build the context. Neither its messages nor its text exceed the budget.
 
-    Escapes make the text longer than the messages. If it is too long, build again with as much less.
+    Escapes make the text longer than the messages, and messages that become one may be longer than both. If either is
+    too long, build again with as much less.
     """
     total = budget
     while True:
         context = _build_once(inputs, budget, PromptBudget(total, limits), tokenizer)
-        excess = tokenizer.count(context.text) - budget
+        excess = max(tokenizer.count(context.text), context.tokens) - budget
         if excess <= 0:
             return context
         total -= excess
@@ -43,20 +45,25 @@ def _build_once(inputs: PromptInputs, asked_budget: int, budget: PromptBudget, t
     is_whole = question["content"] == inputs.question
     reason = "what is asked now" if is_whole else "what is asked now, cut: it does not fit"
     explanation.add_part("question", question_tokens, reason)
-    head = [] if system is None else [system]
-    fenced = [] if layout.quotes.is_empty else [layout.quotes.message()]
-    talk = [*layout.tail.messages, question]
-    messages = [*head, *fenced, *talk]
+    head, block = [] if system is None else [system], layout.quotes.block()
+    talk = alternate([*layout.tail.messages, question], opening="" if block else ASSISTANT_BEGINS)
+    talk_tokens = sum(map(tokenizer.count_message, talk))
+    messages = [*head, *put_memory(block, talk)]
+    tokens = sum(map(tokenizer.count_message, messages))
+    explanation.correct_tokens(tail=talk_tokens - question_tokens, total=tokens)
     return Context(
         messages=tuple(messages),
-        text=_to_text([*head, *fenced], talk, has_section=bool(layout.section.lines)),
-        tokens=sum(tokenizer.count_message(message) for message in messages),
+        text=_to_text(head, block, [*layout.tail.messages, question], has_section=bool(layout.section.lines)),
+        tokens=tokens,
         explain=explanation.to_dict(inputs, asked_budget),
         degraded=inputs.degraded,
+        memory=block,
+        tail=tuple(layout.tail.messages),
+        question=question["content"],
     )
 
 
-def _to_text(head: Sequence[JsonObject], talk: Sequence[JsonObject], *, has_section: bool) -> str:
+def _to_text(head: Sequence[JsonObject], block: str, talk: Sequence[JsonObject], *, has_section: bool) -> str:
     """Return the prompt as one text, for models that take no list of messages.
 
     The tail gets a heading if the fence has headings too.
@@ -64,4 +71,4 @@ def _to_text(head: Sequence[JsonObject], talk: Sequence[JsonObject], *, has_sect
     turns = [f"{message['role']}: {fence.escape_turn(message['content'])}" for message in talk]
     if has_section and len(turns) > 1:
         turns[0] = f"{fence.TAIL_HEADING}\n{turns[0]}"
-    return "\n\n".join([message["content"] for message in head] + turns)
+    return "\n\n".join([message["content"] for message in head] + ([block] if block else []) + turns)

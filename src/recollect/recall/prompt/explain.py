@@ -21,6 +21,7 @@ from recollect.recall.prompt.profile import RankedLine
 log = logging.getLogger(__name__)
 
 MAX_LEFT_OUT: Final = 20  # items of each kind that are named
+MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # parts that stand in the fence
 
 
 @dataclass(slots=True)
@@ -33,6 +34,18 @@ class Explanation:
     def add_part(self, name: str, tokens: int, reason: str, items: Sequence[JsonObject] = ()) -> None:
         """Add a part. The tokens of all parts sum up to those of the prompt."""
         self.parts.append({"name": name, "tokens": tokens, "reason": reason, "items": list(items)})
+
+    def correct_tokens(self, *, tail: int, total: int) -> None:
+        """Set the tokens of the tail, and let the last part of memory make up the rest of the total.
+
+        Messages that become one share their frame, so the parts alone sum up to a little more or less.
+        """
+        for part in self.parts:
+            if part["name"] == "tail":
+                part["tokens"] = tail
+        memory = [part for part in self.parts if part["name"] in MEMORY_PARTS]
+        if memory:
+            memory[-1]["tokens"] += total - sum(part["tokens"] for part in self.parts)
 
     def to_dict(self, inputs: PromptInputs, budget: int) -> JsonObject:
         """Return the explanation as callers get it. `budget` is the one that the caller asked for."""
@@ -64,6 +77,10 @@ def explain_layout(
     items = [{"message_id": message.id, "seq": message.seq} for message in tail.whole]
     explanation.add_part("tail", tail.tokens(tokenizer), "the newest turns, word for word", items)
     explanation.left_out += _describe_missing_turns(inputs, layout, max_turns)
+    explanation.left_out += [
+        {"message_id": message.id, "seq": message.seq, "kind": "turn", "reason": "a stored system message"}
+        for message in [message for message in inputs.newest if message.role == "system"][-MAX_LEFT_OUT:]
+    ]
 
 
 def _explain_section(explanation: Explanation, section: BriefSection, tokenizer: PromptTokenizer) -> None:

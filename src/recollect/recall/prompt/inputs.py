@@ -16,6 +16,7 @@ from recollect.recall.prompt import ledger
 from recollect.recall.prompt.ledger import RankedEntry
 from recollect.recall.prompt.pack import Candidate
 from recollect.recall.prompt.profile import RankedLine
+from recollect.recall.prompt.tail import find_named_roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,5 +46,10 @@ class PromptInputs:
 
     @cached_property
     def turns(self) -> list[list[Message]]:
-        """Return the newest messages as turns, oldest first."""
-        return split_into_turns(self.newest)
+        """Return the newest messages as turns, oldest first, without system messages: only the caller is system."""
+        return split_into_turns([message for message in self.newest if message.role != "system"])
+
+    @cached_property
+    def named_roles(self) -> frozenset[str]:
+        """Return the roles in which several people speak."""
+        return find_named_roles(self.newest)

@@ -61,7 +61,13 @@ class PromptLayout:
 
     def _take_turns(self, max_tokens: int, max_turns: int, quoted: Collection[int] = ()) -> Tail:
         return take_newest_turns(
-            self._inputs.turns, max_tokens, max_turns, quoted=quoted, terms=self._terms, tokenizer=self._tokenizer
+            self._inputs.turns,
+            max_tokens,
+            max_turns,
+            quoted=quoted,
+            terms=self._terms,
+            tokenizer=self._tokenizer,
+            named_roles=self._inputs.named_roles,
         )
 
     def _fill_quotes(self) -> None:
@@ -93,6 +99,7 @@ class PromptLayout:
             quoted=self.quotes.quoted_seqs,
             covered=self.covered_seq,
             tokenizer=self._tokenizer,
+            named_roles=self._inputs.named_roles,
         )
 
     def _drop_repetitions(self) -> None:

@@ -9,9 +9,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from recollect.core.message import Message
-from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
+from recollect.recall.prompt.alternation import BETWEEN
 from recollect.recall.prompt.pack import Candidate, pack_candidates
 
 MAX_FILL_ROUNDS: Final = 3  # rounds that fill the tokens which estimates left free
@@ -41,9 +41,9 @@ class QuotedPassages:
         self.chosen: list[Candidate] = []
         self.left_out = sorted(candidates, key=attrgetter("score"), reverse=True)
 
-    def message(self) -> JsonObject:
-        """Return the fence as a message."""
-        return {"role": "user", "content": fence.render_fence(self._lines())}
+    def block(self) -> str:
+        """Return the fence as one text; "" if there is nothing in it."""
+        return "" if self.is_empty else fence.render_fence(self._lines())
 
     def _lines(self) -> list[str]:
         if self._rendered != self.chosen:
@@ -58,7 +58,7 @@ class QuotedPassages:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of the fence as a message; 0 if there is none."""
+        """Return the tokens that the fence adds to a prompt; 0 if there is none."""
         return 0 if self.is_empty else self._count()
 
     def _count(self) -> int:
@@ -158,5 +158,5 @@ class QuotedPassages:
 
 
 def count_fence(lines: Sequence[str], tokenizer: PromptTokenizer) -> int:
-    """Return the tokens of a message with these lines in the fence."""
-    return tokenizer.count_message({"role": "user", "content": ""}) + tokenizer.count_lines(fence.frame_lines(lines))
+    """Return the tokens that a fence with these lines adds to a message."""
+    return tokenizer.count_lines(fence.frame_lines(lines)) + tokenizer.count(BETWEEN)

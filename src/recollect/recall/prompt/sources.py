@@ -177,7 +177,8 @@ def _begin_with_turn(newest: list[Message]) -> list[Message]:
     turn_starts = [number for number, message in enumerate(newest) if message.role == "user"]
     if len(newest) == MAX_TAIL_MESSAGES and turn_starts:
         newest = newest[turn_starts[0] :]
-    return pair_tool_calls(newest)
+    spoken = pair_tool_calls([message for message in newest if message.role != "system"])
+    return sorted([*spoken, *(message for message in newest if message.role == "system")], key=lambda one: one.seq)
 
 
 def _is_question(newest: Sequence[Message], text: str) -> bool:

@@ -10,42 +10,66 @@ from recollect.core.message import Message
 from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
+from recollect.recall.prompt.alternation import BETWEEN, alternate
 from recollect.recall.prompt.budget import PromptBudget
 from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
 
 MIN_EXCERPT_TOKENS: Final = 10  # a shorter excerpt would say nothing
 
 
-def to_prompt_message(message: Message, content: str | None = None) -> JsonObject:
+def to_prompt_message(message: Message, content: str | None = None, *, named_roles: Collection[str] = ()) -> JsonObject:
     """Return a stored message as an API takes it, perhaps with other content.
 
-    A stored system message becomes a quote: only the caller speaks as system.
+    Calls belong to the assistant alone, and the id of a call to a tool's result: whatever else was stored with them
+    stays in the log. Of the roles in `named_roles` several people speak, so their messages begin with their names.
     """
-    result: JsonObject = {"role": message.role, "content": message.content if content is None else content}
-    if message.role == "system":
-        result = {"role": "user", "content": fence.render_fence([fence.render_quote(message, result["content"])])}
-    if message.tool_calls and content is None:
+    text = message.content if content is None else content
+    if message.name and message.role in named_roles:
+        text = fence.render_speech(message, text)
+    result: JsonObject = {"role": message.role, "content": text}
+    if message.role == "assistant" and message.tool_calls and content is None:
         result["tool_calls"] = list(message.tool_calls)
-    if message.tool_call_id is not None:
+    if message.role == "tool" and message.tool_call_id is not None:
         result["tool_call_id"] = message.tool_call_id
     return result
+
+
+def find_named_roles(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the roles in which several people speak. Messages of one role may become one, which must say who spoke."""
+    speakers = {(message.role, message.name) for message in messages if message.role in ("user", "assistant")}
+    roles = [role for role, _ in speakers]
+    return frozenset(role for role in roles if roles.count(role) > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
     """The newest turns as the prompt has them."""
 
-    messages: Sequence[JsonObject] = ()
+    messages: Sequence[JsonObject] = ()  # one by one; `alternate` puts them into the prompt
     whole: Sequence[Message] = ()  # the stored messages that are in the prompt uncut
     is_cut: bool = False  # not even the newest turn fits
 
     def tokens(self, tokenizer: PromptTokenizer) -> int:
-        """Return the tokens of all messages."""
-        return sum(map(tokenizer.count_message, self.messages))
+        """Return the tokens of all messages, in the form that they have in a prompt before the question."""
+        return count_talk(self.messages, tokenizer)
 
     def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
         """Return the tail with an older turn before it."""
         return Tail((*messages, *self.messages), (*turn, *self.whole))
+
+
+def count_talk(messages: Sequence[JsonObject], tokenizer: PromptTokenizer) -> int:
+    """Return the tokens of messages before a question: as messages that alternate, or as text, whichever is more.
+
+    If the assistant speaks first, the fence stands before it. Where there is none, `build` notices the difference.
+    """
+    if not messages:
+        return 0
+    question: JsonObject = {"role": "user", "content": "Which"}  # any word
+    talk = alternate([*messages, question], opening="")
+    as_messages = sum(map(tokenizer.count_message, talk)) - tokenizer.count_message(question)
+    as_text = [tokenizer.count(f"{message['role']}: {message['content']}{BETWEEN}") for message in messages]
+    return max(as_messages, sum(as_text))
 
 
 def take_newest_turns(
@@ -56,38 +80,60 @@ def take_newest_turns(
     quoted: Collection[int],
     terms: QueryTerms,
     tokenizer: PromptTokenizer,
+    named_roles: Collection[str] = (),
 ) -> Tail:
     """Return the newest turns that fit. If not even the newest fits, return excerpts of it.
 
     `quoted` are seqs of messages that are quoted whole elsewhere; they are not excerpted.
     """
-    tail, left = Tail(), max_tokens
+    tail = Tail()
     for turn in reversed(turns[-max_turns:]):
-        messages = [to_prompt_message(message) for message in turn]
-        tokens = sum(map(tokenizer.count_message, messages))
-        if tokens > left:
+        messages = [to_prompt_message(message, named_roles=named_roles) for message in turn]
+        larger = tail.after(turn, messages)
+        if larger.tokens(tokenizer) > max_tokens:
             break
-        left -= tokens
-        tail = tail.after(turn, messages)
+        tail = larger
     if tail.messages or not turns:
         return tail
-    return _excerpt_turn([message for message in turns[-1] if message.seq not in quoted], left, terms, tokenizer)
+    excerpted = [message for message in turns[-1] if message.seq not in quoted]
+    return _excerpt_turn(excerpted, max_tokens, terms, tokenizer, named_roles)
 
 
-def _excerpt_turn(turn: Sequence[Message], max_tokens: int, terms: QueryTerms, tokenizer: PromptTokenizer) -> Tail:
-    """Return the user's message and the last answer of a turn that is too long, each cut to its share."""
-    chosen = [message for message in turn if message.role == "user"][:1]
-    chosen += [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
-    messages, whole, left = [], [], max_tokens
+def _excerpt_turn(
+    turn: Sequence[Message],
+    max_tokens: int,
+    terms: QueryTerms,
+    tokenizer: PromptTokenizer,
+    named_roles: Collection[str],
+) -> Tail:
+    """Return the user's message and the last answer of a turn that is too long, each cut to its share; or one."""
+    asked = [message for message in turn if message.role == "user"][:1]
+    answered = [message for message in turn if message.role == "assistant" and message.content.strip()][-1:]
+    tails = (
+        _excerpt_messages(chosen, max_tokens, terms, tokenizer, named_roles)
+        for chosen in ((*asked, *answered), answered, asked)
+    )
+    return next((tail for tail in tails if tail.messages), Tail(is_cut=True))
+
+
+def _excerpt_messages(
+    chosen: Sequence[Message],
+    max_tokens: int,
+    terms: QueryTerms,
+    tokenizer: PromptTokenizer,
+    named_roles: Collection[str],
+) -> Tail:
+    messages: list[JsonObject] = []
+    whole: list[Message] = []
     for number, message in enumerate(chosen):
-        frame = tokenizer.count_message({"role": message.role, "content": ""})
-        limit = left // (len(chosen) - number) - frame
+        used = count_talk(messages, tokenizer)
+        frame = count_talk([*messages, to_prompt_message(message, "", named_roles=named_roles)], tokenizer) - used
+        limit = (max_tokens - used) // (len(chosen) - number) - frame
         text = make_excerpt(message.content, limit, tokenizer, terms)
         if limit < MIN_EXCERPT_TOKENS and text != message.content:
-            continue  # it would say nothing; the answer gets its tokens
-        excerpt = {"role": message.role, "content": text}
-        if text and (tokens := tokenizer.count_message(excerpt)) <= left:
-            left -= tokens
+            continue  # it would say nothing; the next one gets its tokens
+        excerpt = to_prompt_message(message, text, named_roles=named_roles)
+        if text and count_talk([*messages, excerpt], tokenizer) <= max_tokens:
             messages.append(excerpt)
             whole += [message] if text == message.content else []
     return Tail(messages, whole, is_cut=True)
@@ -101,6 +147,7 @@ def add_older_turns(
     quoted: Collection[int],
     covered: int,
     tokenizer: PromptTokenizer,
+    named_roles: Collection[str] = (),
 ) -> Tail:
     """Return the tail with older turns, as far as the budget has tokens left.
 
@@ -113,8 +160,8 @@ def add_older_turns(
             continue
         if turn[-1].seq <= covered:
             break
-        messages = [to_prompt_message(message) for message in turn]
-        if not budget.take(sum(map(tokenizer.count_message, messages))):
+        larger = tail.after(turn, [to_prompt_message(message, named_roles=named_roles) for message in turn])
+        if not budget.take(larger.tokens(tokenizer) - tail.tokens(tokenizer)):
             break
-        tail = tail.after(turn, messages)
+        tail = larger
     return tail
