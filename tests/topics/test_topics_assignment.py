@@ -63,16 +63,17 @@ def test_answers_and_tools_follow_the_active_topic(memory: Memory) -> None:
     memory.add("trip", "assistant", "#1 #2 #2 #2 so it is")
     memory.add("trip", "system", "#3 be kind to all of them")
     memory.drain()
-    assert [m.seq for m in memory.topic_history("trip")] == [2, 3, 4, 5, 6]
+    assert [m.seq for m in memory.topic_history("trip")] == [2, 3, 4, 5], "the system's words belong to no topic"
     assert topic_of_marker(memory, 1).messages == 1
 
 
-def test_a_conversation_that_begins_with_the_system_has_its_topic(memory: Memory) -> None:
+def test_a_conversation_that_begins_with_the_system_has_the_topic_of_what_follows(memory: Memory) -> None:
     memory.add("trip", "system", "you are helpful and kind")
     memory.add("trip", "assistant", "#1 how can I help you")
     add_message(memory, 1)
     memory.drain()
     check_assignment(memory)
+    assert [topic.title for topic in memory.topics("trip")] == ["#1 how can I help you"]
 
 
 def test_a_title_is_the_first_80_characters(memory: Memory) -> None:

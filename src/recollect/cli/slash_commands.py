@@ -23,7 +23,7 @@ from recollect.cli.log import DEFAULT_ROWS
 from recollect.cli.options import is_confirmed
 from recollect.cli.recall import print_degraded, print_hits, print_parts, render_left_out
 from recollect.cli.topic import find_message_id
-from recollect.cli.topics import load_topics, print_topics
+from recollect.cli.topics import count_without_topic, load_topics, print_topics
 from recollect.core import assistant, times
 from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.message import Message
@@ -102,12 +102,15 @@ def _brief(session: ChatSession, _: str) -> None:
 
 def _topics(session: ChatSession, _: str) -> None:
     backend, info = session.backend, session.backend.conversation(session.conversation)
-    topics = load_topics(backend, info)[0] if isinstance(backend, LocalMemory) else backend.topics(info.name)
+    if isinstance(backend, LocalMemory):
+        topics, _failed, waiting = load_topics(backend, info)
+    else:
+        topics = backend.topics(info.name)
+        waiting = count_without_topic(topics, info)
     max_topics = backend.settings().max_topics
     session.show("topics", topics, lambda: print_topics(topics, info, DEFAULT_ROWS, max_topics))
-    waiting = info.messages - sum(topic.messages for topic in topics)
     if waiting > 0:
-        print_note(f"Not in a topic yet: {render_count(waiting, 'message')}.")
+        print_note(f"Not in a topic: {render_count(waiting, 'message')}.")
 
 
 def _recall(session: ChatSession, question: str) -> None:

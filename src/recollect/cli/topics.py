@@ -81,14 +81,13 @@ def topics(
             advice = "Name a conversation (`recollect conversations` lists them), or search in all with --search."
             raise InvalidInput("no_conversation", advice)
         info = find_conversation(memory, conversation)
-        found, failed = load_topics(memory, info)
+        found, failed, waiting = load_topics(memory, info)
         if related:
             _print_related(memory.related_topics(conversation)[:limit], json=call.json)
         elif call.json:
             print_json(found[:limit])
         else:
             print_topics(found, info, DEFAULT_ROWS if limit is None else limit, memory.settings().max_topics)
-    waiting = info.messages - sum(topic.messages for topic in found)
     if waiting > 0:
         messages = f"{render_count(waiting, 'message')} {'is' if waiting == 1 else 'are'}"
         print_note(f"note: {messages} not in a topic yet. `recollect worker --once` assigns them.")
@@ -98,17 +97,24 @@ def topics(
         raise typer.Exit(ExitCode.DEGRADED)
 
 
-def load_topics(memory: Memory, info: Conversation) -> tuple[list[Topic], dict[str, str]]:
-    """Return the topics, and what failed. First assign the messages that were added a moment ago to topics.
+def load_topics(memory: Memory, info: Conversation) -> tuple[list[Topic], dict[str, str], int]:
+    """Return the topics, what failed, and how many messages wait for a topic. First assign those added a moment ago.
 
-    If more than MAX_QUICK_MESSAGES wait, they are left to a worker.
+    If more than MAX_QUICK_MESSAGES wait, they are left to a worker. System messages have no topic and wait for none.
     """
     found = memory.topics(info.name)
-    if not 0 < info.messages - sum(topic.messages for topic in found) <= MAX_QUICK_MESSAGES:
-        return found, {}
+    waiting = count_without_topic(found, info)
+    if not 0 < waiting <= MAX_QUICK_MESSAGES:
+        return found, {}, waiting
     with spinner("Assigning new messages"):
         done = memory.drain(timeout=QUICK_WORK_SECONDS, briefs=False)
-    return memory.topics(info.name), dict(done.failed)
+    found = memory.topics(info.name)
+    return found, dict(done.failed), 0 if done.complete else count_without_topic(found, info)
+
+
+def count_without_topic(topics: Sequence[Topic], info: Conversation) -> int:
+    """Return how many messages of a conversation are in no topic."""
+    return info.messages - sum(topic.messages for topic in topics)
 
 
 # The list
