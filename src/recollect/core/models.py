@@ -29,9 +29,13 @@ class Record:
 
     __slots__ = ()
 
+    def to_values(self) -> JsonObject:
+        """Return the fields by name, as they are. A record that is known under further names adds them."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
     def to_dict(self) -> JsonObject:
         """Return the fields as JSON-ready values."""
-        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {name: plain(value) for name, value in self.to_values().items()}
 
 
 @dataclass(frozen=True, slots=True)
