@@ -32,10 +32,14 @@ class Record:
 
     __slots__ = ()
 
+    def to_values(self) -> JsonObject:
+        """Return the fields by name, as they are, but for internal ones. A record with further names adds them."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields if "internal" not in f.metadata}
+
     def to_dict(self) -> JsonObject:
         """Return the fields as JSON-ready values."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {f.name: plain(getattr(self, f.name)) for f in fields if "internal" not in f.metadata}
+        return {name: plain(value) for name, value in self.to_values().items()}
 
 
 @dataclass(frozen=True, slots=True)

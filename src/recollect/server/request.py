@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -144,7 +143,7 @@ def encode_json(data: Any) -> bytes:
 def _to_encodable(value: object) -> Any:
     """Convert what the JSON encoder does not know. A record becomes a dictionary of its fields, not a deep copy."""
     if isinstance(value, Record):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return value.to_values()
     return plain(value)
 
 

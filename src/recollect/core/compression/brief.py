@@ -15,7 +15,7 @@ from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
 from recollect.core.compression.narrative import NarrativeForm, Statement, render_narrative
 from recollect.core.compression.summary import Summary
-from recollect.core.models import JsonObject, Record, plain
+from recollect.core.models import JsonObject, Record
 
 BUILT_IN_MODEL: Final = "recollect-extractive"  # `model_used` of a brief that the built-in summariser wrote
 
@@ -89,10 +89,10 @@ class Brief(Record):
         """Return `created_at`, under the name that the preset `sessions` is documented with."""
         return self.created_at
 
-    def to_dict(self) -> JsonObject:
-        """Return the fields as JSON-ready values, with the two further names."""
-        more = {"summary_version": self.summary_version, "last_summarized_at": plain(self.last_summarized_at)}
-        return Record.to_dict(self) | more
+    def to_values(self) -> JsonObject:
+        """Return the fields by name, with the two further names."""
+        more = {"summary_version": self.summary_version, "last_summarized_at": self.last_summarized_at}
+        return Record.to_values(self) | more
 
 
 def to_brief(body: BriefBody, conversation: str, version: int, *, through: int, messages: int, now: datetime) -> Brief:
