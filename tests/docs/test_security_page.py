@@ -28,7 +28,8 @@ def test_a_test_that_the_page_names_exists(file: str, name: str) -> None:
 
 
 def test_every_threat_names_an_answer_and_a_test() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| threat", "| ASVS", "| |"))]
+    heads = ("| threat", "| ASVS")
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(heads)]
     threats = [row for row in rows if row.count("|") == 5]
     assert len(threats) > 50
     for row in threats:
