@@ -79,23 +79,37 @@ class Lifecycle:
         self._work = DerivedWork(
             self._components, self._book, self._current, self._embedding, self._metrics, self._audit
         )
-        self._has_worker = worker
+        self._has_worker, self._is_view = worker, False
         self._shared = Shared()
         self._shared.caches.register("store", self._store.forget)
         self._shared.caches.register("question vectors", self._embedders.forget)
         self._shared.caches.register("brief job", self._work.briefs.forget)
         self._shared.caches.register("settings", self._book.forget, kinds=(PersonScope, StoreScope))
 
-    def of(self, person: Principal, *, actor: str | None = None) -> Self:
-        """Return the memory of another person on the same database. Everything is shared: close only one of them.
+    def of(
+        self,
+        person: str | Principal,
+        *,
+        department: str | None = None,
+        ministry: str | None = None,
+        clearances: Sequence[str] = (),
+        actor: str | None = None,
+    ) -> Self:
+        """Return the memory of another person on the same database: a view that shares everything with this one.
 
-        `actor` is who acts on it, for the audit log, for example the id of a key.
+        To close a view changes nothing. It can be used until the memory that was opened is closed. `actor` is who acts
+        on it, for the audit log, for example the id of a key.
         """
-        other = copy(self)
-        other._actor = self._actor if actor is None else check_identity(actor, "actor")
-        other._principal = person
-        other._current = self._book.of(person)
-        return other
+        if not isinstance(person, Principal):
+            person = make_principal(person, department, ministry, clearances)
+        elif department is not None or ministry is not None or clearances:
+            raise InvalidInput("invalid_person", "A Principal has a department, a ministry and clearances already.")
+        view = copy(self)
+        view._is_view = True
+        view._actor = self._actor if actor is None else check_identity(actor, "actor")
+        view._principal = person
+        view._current = self._book.of(person)
+        return view
 
     @property
     def principal(self) -> Principal:
@@ -143,7 +157,9 @@ class Lifecycle:
         return self
 
     async def close(self) -> None:
-        """Let running work come to a stop, then release the database."""
+        """Let running work come to a stop, then release the database. Closing a view of `of` does nothing."""
+        if self._is_view:
+            return
         async with self._shared.opening:
             if self._shared.state == "open":
                 self._work.briefs.stop()
