@@ -53,7 +53,7 @@ WHOLE_STORE = {
     "still_contains", "take_lease", "release_lease", "lease_holders", "free_leases", "forget", "find_in_files",
     "read_start", "backup", "restore", "maintain", "examine",
     "use_embedder", "embedders", "current_embedder", "save_recalls", "forget_recalls", "recheck", "recheck_crowded",
-    "contains",
+    "contains", "slice_end",
     "setting_values", "save_acts", "forget_acts", "secret", "add_key", "keys", "key", "has_keys", "revoke_key",
     "add_session", "session", "end_session", "delete_expired", "stops_since",
 }  # fmt: skip
