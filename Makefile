@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # The tests start hundreds of processes. Without bytecode each one would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo test lint fast coverage kill attack test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+.PHONY: help serve demo test lint fast coverage kill attack test-pooler test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
         bench-versions bench-truncation docs clean
 
@@ -19,6 +19,7 @@ help:
 	@echo "make fast       the quick tests alone (about 3 minutes)"
 	@echo "make coverage   all tests but the kills, and which lines they reach (about 6 minutes)"
 	@echo "make attack     attack it in every way we know, with full counts (at most 5 minutes)"
+	@echo "make test-pooler  all tests of the store behind pgbouncer in transaction mode (about 3 minutes)"
 	@echo "make test-long  full counts: 1,000 kills, thousands of property examples, a 200 MB import"
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
@@ -46,6 +47,10 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Some tests run behind a pooler. Where pgbouncer cannot be had, this says so, and they are skipped.
+$(VENV)/pooler: $(VENV)/ready tools/fetch_pgbouncer.py
+	@$(BIN)/python tools/fetch_pgbouncer.py $(VENV)/pgbouncer && touch $@ || true
+
 serve: $(VENV)/ready
 	@mkdir -p build
 	@export RECOLLECT_DB="$${RECOLLECT_DB:-build/recollect.db}"; exec $(BIN)/recollect serve $(ARGS)
@@ -55,11 +60,11 @@ demo: $(VENV)/ready
 	@$(BIN)/recollect demo --db build/demo.db
 
 # Everything runs together: tests that wait for disks and processes leave room for those that compute.
-test: lint $(VENV)/ready
+test: lint $(VENV)/pooler
 	@echo "Running the tests on SQLite and on a PostgreSQL started for them; killing processes, filling disks, cutting the power …"
 	@$(PYTEST) -n 4 --dist worksteal
 
-coverage: $(VENV)/ready
+coverage: $(VENV)/pooler
 	@echo "Running all tests but the kills, and noting which lines they reach …"
 	@$(PYTEST) -m "not kill" -n 4 --dist worksteal --cov --cov-report=term:skip-covered
 
@@ -67,7 +72,7 @@ lint: $(VENV)/ready
 	@echo "Checking format, lint and types …"
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary
 
-fast: $(VENV)/ready
+fast: $(VENV)/pooler
 	@echo "Running the quick tests on SQLite and on a PostgreSQL started for them …"
 	@$(PYTEST) -m "not kill and not slow" -n 4 --dist worksteal
 
@@ -80,7 +85,12 @@ attack: $(VENV)/ready
 	@echo "Attacking prompts, patterns, people's borders, the server's edge, backups and erased text …"
 	@$(PYTEST) tests/attacks --long -n 2 --dist worksteal
 
-test-long: $(VENV)/ready
+# Part of them run in `make test` too: POOLED_MODULES in tests/conftest.py.
+test-pooler: $(VENV)/pooler
+	@echo "Running the tests of the store behind pgbouncer, 20 clients and more on two server connections …"
+	@$(PYTEST) --pooler -m "not kill" -n 4 --dist worksteal
+
+test-long: $(VENV)/pooler
 	@$(PYTEST) --long -n 2 --dist worksteal
 
 bench: $(VENV)/ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,8 +18,22 @@ from hypothesis import HealthCheck, settings
 from recollect import Memory
 from recollect.testing import FakeClock, FakeEmbedder
 from support.fault_server import FaultServer
+from support.pooler import Pooler, find_pgbouncer, running_pooler
 from support.postgres import SchemaPool, new_schema
 
+# Modules of the store's contract that run behind a pooler in every run. `--pooler` runs all of them there.
+POOLED_MODULES = frozenset(
+    {
+        "admin/test_erase.py",
+        "brief/test_brief_erase.py",
+        "jobs/test_derived_work.py",
+        "memory/test_log.py",
+        "recall/test_recall.py",
+        "recall/test_vectors.py",
+        "topics/test_topics_assignment.py",
+    }
+)
+NO_POOLER = "there is no pgbouncer (`make test` fetches it on Debian and Ubuntu; elsewhere, install it)"
 ROOM = 4 * 1024**3  # bytes that PostgreSQL servers of all test processes may need
 
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -27,6 +42,7 @@ settings.register_profile("long", max_examples=2000, deadline=None, suppress_hea
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg", metavar="DSN", help="use this PostgreSQL server instead of starting one")
+    parser.addoption("--pooler", action="store_true", help="run all tests of the store's contract behind pgbouncer")
     parser.addoption("--long", action="store_true", help="full counts: slow")
 
 
@@ -36,9 +52,36 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that asks for a location on both databases, and some of them behind a pooler too."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    has_own = any("location" in re.findall(r"\w+", str(mark.args[0])) for mark in marks)
+    if "location" not in metafunc.fixturenames or has_own:
+        return
+    module = Path(str(metafunc.module.__file__)).relative_to(Path(__file__).parent).as_posix()
+    stores = ["sqlite", "postgres", *(["pooler"] if module in POOLED_MODULES else [])]
+    metafunc.parametrize("location", ["pooler"] if metafunc.config.getoption("--pooler") else stores, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that nobody waits for it alone at the end."""
+    if config.getoption("--pooler"):
+        items[:] = [item for item in items if _is_pooled(item)]
     items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+
+
+def _is_pooled(item: pytest.Item) -> bool:
+    """Say whether a test runs behind a pooler: because of its location, or because it asks for one."""
+    callspec = getattr(item, "callspec", None)
+    location = None if callspec is None else callspec.params.get("location")
+    return location == "pooler" or "pooler" in getattr(item, "fixturenames", ())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say aloud that tests were skipped for want of a pooler: elsewhere skips are part of the plan."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if NO_POOLER in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} tests behind a pooler were skipped: {NO_POOLER}", yellow=True)
 
 
 @pytest.fixture
@@ -108,12 +151,28 @@ def shared_pg(schemas: SchemaPool) -> Iterator[str]:
         yield dsn
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def pooler(pg_server: str) -> Iterator[Pooler]:
+    """A pgbouncer in transaction mode in front of the PostgreSQL server of the tests."""
+    if find_pgbouncer() is None:
+        pytest.skip(NO_POOLER)
+    with running_pooler(pg_server) as running:
+        yield running
+
+
+@pytest.fixture
+def pooled_pg(schemas: SchemaPool, pooler: Pooler) -> Iterator[str]:
+    """The DSN of a PostgreSQL schema without rows, behind a pooler."""
+    with schemas.lend() as dsn, pooler.address(dsn) as pooled:
+        yield pooled
+
+
+@pytest.fixture
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a memory may live: every test that asks for it runs on both databases."""
+    """Where a memory may live: `pytest_generate_tests` runs every test that asks for it on both databases."""
     if request.param == "sqlite":
         return str(tmp_path / "memory.db")
-    return str(request.getfixturevalue("pg"))
+    return str(request.getfixturevalue("pooled_pg" if request.param == "pooler" else "pg"))
 
 
 @pytest.fixture

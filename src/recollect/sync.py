@@ -11,12 +11,14 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
+from copy import copy
 from datetime import datetime
 from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from recollect.core.message import Message
+from recollect.core.models import Principal
 from recollect.core.protocols import Clock, Embedder, Model
 from recollect.memory import AsyncMemory
 from recollect.runtime.forks import HomeProcess, keep_in_children
@@ -73,7 +75,7 @@ class Memory:
             location, person=person, department=department, ministry=ministry, clearances=clearances,
             settings=settings, model=model, embedder=embedder, clock=clock, worker=worker,
         )  # fmt: skip
-        self._closing = threading.Lock()
+        self._closing, self._is_view = threading.Lock(), False
         self._home = HomeProcess()  # the loop's thread runs in this process alone
         self._loop = asyncio.new_event_loop()
         keep_in_children(self._loop)  # closing a copy would take it from the parent
@@ -92,9 +94,26 @@ class Memory:
         if self._home.is_elsewhere:
             return
         with self._closing:
-            if not self._loop.is_closed():
+            if not self._is_view and not self._loop.is_closed():
                 self._wait(self._engine.close())
                 self._end_loop()
+
+    @_documented_by(AsyncMemory.of)
+    def of(
+        self,
+        person: str | Principal,
+        *,
+        department: str | None = None,
+        ministry: str | None = None,
+        clearances: Sequence[str] = (),
+        actor: str | None = None,
+    ) -> Self:
+        async def view_engine() -> AsyncMemory:
+            return self._engine.of(person, department=department, ministry=ministry, clearances=clearances, actor=actor)
+
+        view = copy(self)
+        view._engine, view._is_view = self._wait(view_engine()), True  # on the loop, which owns the settings of all
+        return view
 
     def __enter__(self) -> Self:
         return self

@@ -53,7 +53,7 @@ WHOLE_STORE = {
     "still_contains", "take_lease", "release_lease", "lease_holders", "free_leases", "forget", "find_in_files",
     "read_start", "backup", "restore", "maintain", "examine",
     "use_embedder", "embedders", "current_embedder", "save_recalls", "forget_recalls", "recheck", "recheck_crowded",
-    "contains",
+    "contains", "slice_end",
     "setting_values", "save_acts", "forget_acts", "save_prompt_sizes", "secret", "stored_secret", "secret_digest",
     "add_key", "keys", "key", "requires_keys", "count_valid_keys", "revoke_key",
     "add_session", "session", "end_session", "delete_expired", "stops_since",
@@ -111,7 +111,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
-    internal = {"open", "of", "submit", "notice", "closed_error", "work_until", "warm_up", "flush", "put"}
+    internal = {"open", "submit", "notice", "closed_error", "work_until", "warm_up", "flush", "put"}
 
     def public(kind: type) -> dict[str, inspect.Signature]:
         return {

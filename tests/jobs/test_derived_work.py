@@ -245,7 +245,7 @@ class _ReviewDays:
     """A job whose units are a person's days, not conversations: it keeps its own record of what is done."""
 
     name = "day_reviews"
-    pace = Pace(parallel=2, exhaustive=False)
+    pace = Pace(parallel=2)
     rewind = staticmethod(lambda tx, target: None)
 
     def __init__(self, days: int) -> None:
@@ -259,6 +259,9 @@ class _ReviewDays:
     async def due(self, *, after: int, limit: int) -> list[Work]:
         keys = [key for key in self.missing if key > after][:limit]
         return [Work(key=key, principal=Principal("sara")) for key in keys]
+
+    async def begin(self, work: Work) -> Work:
+        return work
 
     async def do(self, work: Work, stop: StopSignal) -> int:
         self.done.append((work.principal.person, work.key))

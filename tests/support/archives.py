@@ -20,6 +20,7 @@ from recollect.core.message import Message
 from recollect.settings import Settings
 from recollect.storage.shipped_dictionary import shipped_dictionary
 from recollect.storage.topic_summary import unpack_statements
+from support.pooler import direct
 from support.tables import ask
 
 CANARY = "7c1f0b6e9d2a48538e6f"  # looks random: an index keeps only the ends of words that begin alike
@@ -93,7 +94,7 @@ def block_bodies(location: str) -> dict[int, bytes]:
 def replace_block_bodies(location: str, found: Mapping[int, bytes], table: str = "blocks") -> None:
     rows = [(body, key) for key, body in found.items()]
     if location.startswith("postgresql:"):
-        with psycopg.connect(location) as server, server.cursor() as cursor:
+        with psycopg.connect(direct(location)) as server, server.cursor() as cursor:
             cursor.executemany(sql.SQL("UPDATE {} SET body = %s WHERE key = %s").format(sql.Identifier(table)), rows)
         return
     with inspection.connected(location) as file:
@@ -157,7 +158,7 @@ def topic_texts(location: str) -> dict[str, str]:
 
 
 def _tables_with(location: str, needle: str) -> list[str]:
-    with psycopg.connect(location) as server:
+    with psycopg.connect(direct(location)) as server:
         names = server.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         question = "SELECT count(*) FROM {0} WHERE {0}::text ILIKE %s OR {0}::text LIKE %s"
         patterns = (f"%{needle}%", f"%{needle.encode().hex()}%")  # blobs are shown in hexadecimal

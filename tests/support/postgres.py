@@ -111,3 +111,8 @@ class SchemaPool:
 
 def _dsn(server: str, schema: str) -> str:
     return f"{server}{'&' if '?' in server else '?'}options=-csearch_path%3D{schema}"
+
+
+def schema_of(dsn: str) -> str:
+    """Return the schema that a DSN of this module names."""
+    return dsn.rpartition("%3D")[2]

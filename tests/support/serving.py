@@ -29,6 +29,7 @@ from recollect.server.app import ServerOptions, make_app
 from recollect.server.connections import PROTOCOL
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
+from support.pooler import direct
 from support.upstream import ModelServer
 
 T = TypeVar("T")
@@ -270,7 +271,7 @@ def read_all_bytes(location: str) -> bytes:
         path = Path(location)
         return b"\n".join(file.read_bytes() for file in sorted(path.parent.glob(path.name + "*")))
     blocks = []
-    with closing(psycopg.connect(location)) as connection:
+    with closing(psycopg.connect(direct(location))) as connection:
         tables = connection.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema"
         )

@@ -7,11 +7,13 @@ from typing import Any
 import apsw
 import psycopg
 
+from support.pooler import direct
+
 
 def ask(location: str, question: str) -> list[tuple[Any, ...]]:
     """Run SQL on either database and return its rows."""
     if location.startswith("postgresql:"):
-        with psycopg.connect(location) as connection:
+        with psycopg.connect(direct(location)) as connection:
             answer = connection.execute(question.encode())
             return answer.fetchall() if answer.description else []
     connection = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)

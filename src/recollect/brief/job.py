@@ -85,7 +85,7 @@ class CompressBriefs(ConversationJob):
 
     name = "briefs"
     cursor = briefs.CURSOR
-    pace = Pace(messages=1_000_000, parallel=2, exhaustive=False)  # a conversation is looked at as a whole
+    pace = Pace(messages=1_000_000, parallel=2)  # a conversation is looked at as a whole
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ conversation) or anything else that has a key: a person's day, a bank, the whole
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from recollect.core.errors import RecollectError
@@ -75,6 +75,10 @@ class Interrupted(RecollectError):
         self.done = done
 
 
+class TurnOver(Exception):
+    """Raised by a step whose unit takes more than one turn. What it did is stored; the rest is still due."""
+
+
 class Step(Protocol[WorkType]):
     """A part of a job. It does something with a unit of work and returns how much it did.
 
@@ -87,15 +91,14 @@ class Step(Protocol[WorkType]):
 
 
 class Pace(NamedTuple):
-    """The pace of a job: how much of it is done at a time.
+    """The pace of a job: how much of it is done in one turn. Then other people, and other jobs, get theirs.
 
-    A job that is not `exhaustive` does one round in each sweep of the worker, so that the others get their turn. An
-    exhaustive one goes on until nothing is due: for work that is quick.
+    A job with a bound of bytes must move its cursor with every unit that succeeds.
     """
 
     messages: int = 500  # of one conversation, under one lease
     parallel: int = 16  # units at once
-    exhaustive: bool = True
+    max_bytes: int | None = None  # of text in one unit, if it has more than one message
 
 
 class Job(Protocol):
@@ -116,6 +119,10 @@ class Job(Protocol):
 
     async def due(self, *, after: int, limit: int) -> Sequence[Work]:
         """Return up to `limit` units with keys above `after`, in the order of their keys."""
+        ...
+
+    async def begin(self, work: Any) -> Any:
+        """Return the part of a unit that is done in this turn. Called under its lease."""
         ...
 
     async def finish(self, work: Any, lease: Lease) -> None:
@@ -163,6 +170,15 @@ class ConversationJob:
             )
             for row in rows
         ]
+
+    async def begin(self, work: ConversationWork) -> ConversationWork:
+        """Return as much of a slice as the pace allows in bytes, and at least one message."""
+        if self.pace.max_bytes is None:
+            return work
+        through = await self._store.jobs.slice_end(
+            key=work.key, after=work.after, through=work.through, max_bytes=self.pace.max_bytes
+        )
+        return replace(work, through=through)
 
     async def finish(self, work: ConversationWork, lease: Lease) -> None:
         """Move the cursor to the end of the slice, unless it moved meanwhile, and release the lease."""

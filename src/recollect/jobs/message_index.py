@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from recollect.core import word_index
 from recollect.core.models import JsonObject
 from recollect.core.protocols import Tokenizer
-from recollect.jobs.job import ConversationJob, ConversationWork, Step, StopSignal
+from recollect.jobs.job import ConversationJob, ConversationWork, Pace, Step, StopSignal
 from recollect.providers.token_counts import count_message
 from recollect.storage import message_index
 from recollect.storage.driver import Row
 from recollect.storage.store import SqlStore
+
+TURN_BYTES: Final = 1 << 20  # of text that is indexed in one turn
 
 
 class IndexMessages(ConversationJob):
@@ -21,6 +24,7 @@ class IndexMessages(ConversationJob):
 
     name = "index"
     cursor = message_index.CURSOR
+    pace = Pace(max_bytes=TURN_BYTES)
 
     def __init__(self, store: SqlStore, tokenizer: Callable[[], Tokenizer]) -> None:
         """`tokenizer` is called when the first message is counted: its tables take a moment to load."""

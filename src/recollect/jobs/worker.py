@@ -10,24 +10,23 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from recollect.core.errors import RecollectError
 from recollect.core.models import Done, Principal
-from recollect.jobs.job import Interrupted, Job, Maintenance, Step, StopSignal, Work
+from recollect.jobs.job import Interrupted, Job, Maintenance, Step, StopSignal, TurnOver, Work
 from recollect.jobs.leases import LeaseKeeper
+from recollect.jobs.turns import Turns
 from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 BURST_SECONDS: Final = 0.2  # messages that arrive within it make one sweep
 OTHERS_POLL_SECONDS: Final = 0.05  # between looks at what another process holds
-MAX_FAILED_PAGES: Final = 4  # a job that is not exhaustive ends its sweep after so many pages with failures
-MAX_ROUNDS: Final = 100  # rounds of an exhaustive job in one sweep; then the other jobs get their turn
+MAX_FAILED_PAGES: Final = 4  # a job ends its part of a sweep after so many pages with failures
 RETRY_SECONDS: Final = 5.0  # before work that failed is tried again
-LAST_KEY: Final = 2**62
 
 
 @dataclass(slots=True)
@@ -36,6 +35,19 @@ class _Tally:
 
     counts: Counter[str] = field(default_factory=Counter)
     failed: dict[str, str] = field(default_factory=dict)
+    unfinished: int = 0  # units of which a part was done, which may count nothing
+
+    @property
+    def progress(self) -> int:
+        """Return a number that grows with everything that is done."""
+        return self.counts.total() + self.unfinished
+
+
+class Sweep(NamedTuple):
+    """What a sweep did, and whether it did anything: a part of a unit counts nothing yet."""
+
+    done: Done
+    worked: bool
 
 
 class Worker:
@@ -57,7 +69,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._noticed = False
-        self._last_keys: dict[str, int] = {}  # where the last sweep of a job that is not exhaustive ended
+        self._turns = {job.name: Turns(job) for job in jobs}
 
     def notify(self) -> None:
         """Make the worker look now. Called from any thread after every message, so it is cheap."""
@@ -88,10 +100,10 @@ class Worker:
             delay = poll_seconds()
             try:
                 await before()
-                done = await self.sweep()
+                done, worked = await self.sweep()
                 if done.failed:
                     delay = max(delay, RETRY_SECONDS)
-                elif any(done.counts.values()):
+                elif worked:
                     continue  # there may be more
             except Exception as error:  # noqa: BLE001 - the worker goes on
                 if is_ending(error):
@@ -112,9 +124,8 @@ class Worker:
         lease_end = time.monotonic() + self._leases.duration.total_seconds()
         total: Counter[str] = Counter()
         while True:
-            done = await self.sweep(deadline)
+            done, worked = await self.sweep(deadline)
             total.update(done.counts)
-            worked = any(done.counts.values())
             if self._stop.is_set() or _is_past(deadline):
                 return Done(dict(total), done.failed, done.complete and not worked)
             if not worked and (done.complete or done.failed or _is_past(lease_end)):
@@ -122,23 +133,20 @@ class Worker:
             if not worked:
                 await _pause(self._stop, OTHERS_POLL_SECONDS)
 
-    async def sweep(self, deadline: float | None = None) -> Done:
-        """Look once at everything that may be due, and do it. `deadline` is in seconds of the monotonic clock."""
+    async def sweep(self, deadline: float | None = None) -> Sweep:
+        """Let each job do a page of what is due. `deadline` is in seconds of the monotonic clock."""
         if not await self._begin_sweep(deadline):
-            return Done({}, {}, complete=False)
+            return Sweep(Done({}, {}, complete=False), worked=False)
         tally, complete = _Tally(), True
         try:
             for task in self._maintenance:
                 tally.counts[task.name] += await task.tend()
             for job in self._jobs:
-                for _ in range(MAX_ROUNDS if job.pace.exhaustive else 1):
-                    worked, all_done = await self._round(job, deadline, tally)
-                    complete = complete and all_done
-                    if not worked:
-                        break
+                complete = await self._do_page(job, deadline, tally) and complete
         finally:
             self._sweeping.release()
-        return Done(dict(tally.counts), tally.failed, complete and not tally.failed)
+        done = Done(dict(tally.counts), tally.failed, complete and not tally.failed)
+        return Sweep(done, worked=tally.progress > 0)
 
     async def _begin_sweep(self, deadline: float | None) -> bool:
         """Wait until no other sweep of this worker runs. Return False if the deadline comes first."""
@@ -149,46 +157,29 @@ class Worker:
         except TimeoutError:
             return False
 
-    async def _round(self, job: Job, deadline: float | None, tally: _Tally) -> tuple[bool, bool]:
-        """Do every unit of a job that is due; of a job that is not exhaustive, one page of them.
+    async def _do_page(self, job: Job, deadline: float | None, tally: _Tally) -> bool:
+        """Do a page of the units of a job that are due. Return whether nothing is due any more.
 
-        Return whether anything was done, and whether everything was. Where a page turned out to need nothing, the next
-        one is looked at too.
+        Where a page turned out to need nothing, the next one is looked at too.
         """
 
         def should_end() -> bool:
             return self._stop.is_set() or _is_past(deadline)
 
         stop = StopSignal(should_end, self._stop.is_set)
-        worked, all_done, failed_pages = False, True, 0
-        async for works in self._pages(job):
+        all_done, failed_pages = True, 0
+        async for works in self._turns[job.name].pages():
             if should_end():
-                return False, False
-            count_before = tally.counts.total()
+                return False
+            progress_before = tally.progress
             async with asyncio.TaskGroup() as group:  # side by side, so that their small writes share commits
                 tasks = [group.create_task(self._attend(job, work, stop, tally)) for work in works]
             successes = [task.result() for task in tasks]
-            reached_end = job.pace.exhaustive or all(work.is_last for work in works)
-            worked, all_done = worked or any(successes), all_done and all(successes) and reached_end
+            all_done = all_done and all(successes) and all(work.is_last for work in works)
             failed_pages += not all(successes)
-            is_enough = tally.counts.total() > count_before or failed_pages == MAX_FAILED_PAGES
-            if not job.pace.exhaustive and is_enough:
-                return worked, False  # there may be more
-        return worked, all_done
-
-    async def _pages(self, job: Job) -> AsyncIterator[list[Work]]:
-        """Yield the units that are due, a few at a time.
-
-        A job that is not exhaustive begins where its last sweep ended and comes round, so that units whose work fails
-        do not keep it from the others.
-        """
-        start = 0 if job.pace.exhaustive else self._last_keys.get(job.name, 0)
-        for after, last in ((start, LAST_KEY), (0, start)):
-            while after < last and (page := await job.due(after=after, limit=job.pace.parallel)):
-                after = page[-1].key
-                if works := [work for work in page if work.key <= last]:
-                    self._last_keys[job.name] = works[-1].key
-                    yield works
+            if tally.progress > progress_before or failed_pages == MAX_FAILED_PAGES:
+                return False  # there may be more
+        return all_done
 
     async def _attend(self, job: Job, work: Work, stop: StopSignal, tally: _Tally) -> bool:
         """Do all steps of one unit under its lease. Return False if another process has it or a step failed."""
@@ -198,6 +189,7 @@ class Worker:
         succeeded = True
         try:
             await self._prepare(work.principal)
+            work = await job.begin(work)
             for step in job.steps:
                 succeeded = await self._try(step, work, stop, tally) and succeeded
         except BaseException:
@@ -205,6 +197,7 @@ class Worker:
             raise
         if succeeded:
             await job.finish(work, lease)
+            tally.unfinished += job.pace.max_bytes is not None and not work.is_last
         else:
             await self._leases.release(lease)
         return succeeded
@@ -213,6 +206,9 @@ class Worker:
         """Do one step. Note what it did or why it failed; return whether it succeeded."""
         try:
             done = await step.do(work, stop)
+        except TurnOver:
+            tally.unfinished += 1
+            return True
         except Interrupted as error:
             tally.counts[step.name] += error.done
             return False

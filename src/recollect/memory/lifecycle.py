@@ -82,7 +82,7 @@ class Lifecycle:
         self._prompt_sizes = PromptSizes(self._store, self._clock)
         buffers = (self._metrics, self._audit, self._prompt_sizes)
         self._work = DerivedWork(self._components, self._book, self._current, self._embedding, *buffers)
-        self._has_worker = worker
+        self._has_worker, self._is_view = worker, False
         self._shared = Shared()
         self._shared.caches.register("store", self._store.forget)
         self._shared.caches.register("question vectors", self._embedders.forget)
@@ -90,16 +90,30 @@ class Lifecycle:
         self._shared.caches.register("prompt sizes", self._prompt_sizes.forget)
         self._shared.caches.register("settings", self._book.forget, kinds=(PersonScope, StoreScope))
 
-    def of(self, person: Principal, *, actor: str | None = None) -> Self:
-        """Return the memory of another person on the same database. Everything is shared: close only one of them.
+    def of(
+        self,
+        person: str | Principal,
+        *,
+        department: str | None = None,
+        ministry: str | None = None,
+        clearances: Sequence[str] = (),
+        actor: str | None = None,
+    ) -> Self:
+        """Return the memory of another person on the same database: a view that shares everything with this one.
 
-        `actor` is who acts on it, for the audit log, for example the id of a key.
+        To close a view changes nothing. It can be used until the memory that was opened is closed. `actor` is who acts
+        on it, for the audit log, for example the id of a key.
         """
-        other = copy(self)
-        other._actor = self._actor if actor is None else check_identity(actor, "actor")
-        other._principal = person
-        other._current = self._book.of(person)
-        return other
+        if not isinstance(person, Principal):
+            person = make_principal(person, department, ministry, clearances)
+        elif department is not None or ministry is not None or clearances:
+            raise InvalidInput("invalid_person", "A Principal has a department, a ministry and clearances already.")
+        view = copy(self)
+        view._is_view = True
+        view._actor = self._actor if actor is None else check_identity(actor, "actor")
+        view._principal = person
+        view._current = self._book.of(person)
+        return view
 
     @property
     def principal(self) -> Principal:
@@ -154,8 +168,11 @@ class Lifecycle:
         return self
 
     async def close(self) -> None:
-        """Let running work come to a stop, then release the database. In a forked child, do nothing."""
-        if self._shared.home is not None and self._shared.home.is_elsewhere:
+        """Let running work come to a stop, then release the database.
+
+        Closing a view of `of` does nothing, and so does closing in a forked child.
+        """
+        if self._is_view or (self._shared.home is not None and self._shared.home.is_elsewhere):
             return
         async with self._shared.opening:
             if self._shared.state == "open":

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from recollect.core.errors import ProviderUnavailable
 from recollect.core.language import passages
 from recollect.core.message import is_recalled
 from recollect.core.protocols import Clock, Embedder
-from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal
+from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal, TurnOver
 from recollect.recall.embedding import Embedders
 from recollect.storage import vectors
 from recollect.storage.driver import Row
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PASSAGES_PER_CALL: Final = 256
-SAVED_CHARACTERS: Final = 60_000  # vectors of so much text are saved together
+TURN_BYTES: Final = 24_000  # of text that is embedded in one turn: about a second of a slow core
+TURN_PASSAGES: Final = 128  # of a longer message, in one turn
 REFUSED: Final = "provider_rejected"
 
 
@@ -39,7 +39,7 @@ class EmbedMessages(ConversationJob):
 
     name = "vectors"
     cursor = vectors.CURSOR
-    pace = Pace(messages=128, parallel=2, exhaustive=False)
+    pace = Pace(messages=128, parallel=2, max_bytes=TURN_BYTES)
 
     def __init__(self, store: SqlStore, clock: Clock, embedders: Embedders, backfill: Callable[[], bool]) -> None:
         """`backfill` says whether older messages get vectors of a new embedder too."""
@@ -58,27 +58,33 @@ class EmbedMessages(ConversationJob):
         return 0
 
     async def do(self, work: ConversationWork, stop: StopSignal) -> int:
-        """Embed the messages of a slice that have no vectors. Return how many."""
+        """Embed the messages of a slice that have no vectors. Return how many.
+
+        Of a long message only the next passages are embedded. Their vectors are stored, and the cursor stays.
+        """
         await self.tend()
         if self._row is None:
             raise _replaced()
         row, owner = self._row, (work.principal, work.conversation)
-        messages = await self._store.vectors.unembedded(
+        messages = await self._store.vectors.to_embed(
             *owner, embedder=row["key"], after=work.after, through=work.through
         )
-        after, done = work.after, 0
-        for batch, through in _batches(messages, work.through):
-            texts = await asyncio.to_thread(lambda rows: [embedded_texts(*_content(row)) for row in rows], batch)
-            blobs = await self._blobs(self._embedders.current, texts, stop)
-            new_vectors = [(message["seq"], blob) for message, blob in zip(batch, blobs, strict=True)]
-            saved = await self._store.vectors.save(
-                *owner, work.made_of, new_vectors, embedder=row, after=after, through=through
-            )
-            if not saved:
-                await self._step_back()
-                raise _replaced() if self._is_replaced else Interrupted
-            after, done = through, done + len(batch)
-        return done
+        missing = await asyncio.to_thread(_find_missing, messages, row["dimensions"])
+        is_long = len(messages) == 1 and sum(len(message.texts) for message in missing) > TURN_PASSAGES
+        if is_long:
+            missing = [message._replace(texts=message.texts[:TURN_PASSAGES]) for message in missing]
+        blobs = await self._blobs(self._embedders.current, [message.texts for message in missing], stop)
+        new_vectors = [(message.seq, message.blob + blob) for message, blob in zip(missing, blobs, strict=True)]
+        through = work.after if is_long else work.through
+        saved = await self._store.vectors.save(
+            *owner, work.made_of, new_vectors, embedder=row, after=work.after, through=through
+        )
+        if not saved:
+            await self._step_back()
+            raise _replaced() if self._is_replaced else Interrupted
+        if is_long:
+            raise TurnOver
+        return len(missing)
 
     async def _step_back(self) -> None:
         """Find out why the row is not in force any more: another embedder is, or a restore brought other rows."""
@@ -107,12 +113,9 @@ class EmbedMessages(ConversationJob):
                 raise Interrupted
 
         texts = [text for passage_texts in texts_by_message for text in passage_texts]
-        parts = []
-        for start in range(0, len(texts), PASSAGES_PER_CALL):
-            if stop.should_end():
-                raise Interrupted
-            parts.append(await self._embed(embedder, texts[start : start + PASSAGES_PER_CALL], check))
-        rows = np.concatenate(parts) if parts else np.empty((0, embedder.dimensions), np.float32)
+        if texts and stop.should_end():
+            raise Interrupted
+        rows = await self._embed(embedder, texts, check) if texts else np.empty((0, embedder.dimensions), np.float32)
         blobs, start = [], 0
         for passage_texts in texts_by_message:
             blobs.append(pack(rows[start : start + len(passage_texts)]))
@@ -160,17 +163,28 @@ def _content(row: Row) -> tuple[str, str | None]:
     return (row["content"], row["name"]) if is_recalled(row["role"], row["model_variant"]) else ("", None)
 
 
-def _batches(rows: Sequence[Row], through: int) -> Iterator[tuple[list[Row], int]]:
-    """Split messages into batches of limited text, each with the seq up to which it reaches."""
-    batch: list[Row] = []
-    characters = 0
+class _UnembeddedMessage(NamedTuple):
+    """A message that lacks vectors: the packed ones that it has, and the texts of the passages that come next."""
+
+    seq: int
+    blob: bytes
+    texts: list[str]
+
+
+def _find_missing(rows: Sequence[Row], dimensions: int) -> list[_UnembeddedMessage]:
+    """Return the messages that lack vectors. Stored vectors that cannot be those of the first passages are replaced."""
+    from recollect.recall.vectors import SCALE_BYTES
+
+    missing = []
     for row in rows:
-        if batch and characters + len(row["content"]) > SAVED_CHARACTERS:
-            yield batch, batch[-1]["seq"]
-            batch, characters = [], 0
-        batch.append(row)
-        characters += len(row["content"])
-    yield batch, through
+        texts, blob = embedded_texts(*_content(row)), bytes(row["vectors"] or b"")
+        count, rest = divmod(len(blob), dimensions + SCALE_BYTES)
+        is_damaged = rest > 0 or count > len(texts)
+        if is_damaged:
+            count, blob = 0, b""
+        if row["vectors"] is None or is_damaged or count < len(texts):
+            missing.append(_UnembeddedMessage(row["seq"], blob, texts[count:]))
+    return missing
 
 
 def _replaced() -> ProviderUnavailable:

@@ -78,6 +78,15 @@ class JobStore:
         """Return up to `limit` conversations with keys above `after` that have messages above the cursor."""
         return await self._read(lambda tx: tx.all(cursor.due, after=after, limit=limit))
 
+    async def slice_end(self, *, key: int, after: int, through: int, max_bytes: int) -> int:
+        """Return the last seq up to `through` such that the texts above `after` have at most so many bytes together.
+
+        One message is always within. Texts in the archive are estimated by their tokens.
+        """
+        params = {"key": key, "after": after, "through": through, "bytes": max_bytes}
+        row = await self._read(lambda tx: tx.one("slice_end", **params))
+        return through if row is None or row["too_far"] is None else row["too_far"] - 1
+
     async def finish(
         self, cursor: Cursor, lease: Lease, *, key: int, after: int, through: int, generation: int
     ) -> bool:

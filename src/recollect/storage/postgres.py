@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.rows import dict_row
 
-from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
+from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Finding
 from recollect.runtime.forks import HomeProcess, keep_in_children
 from recollect.storage import migrations as schema
@@ -27,6 +26,8 @@ from recollect.storage.database_copy import copy_everything
 from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction, generation_step
 from recollect.storage.file_drafts import new_file
 from recollect.storage.group_commit import GroupCommit
+from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, connect, read_address
+from recollect.storage.postgres_errors import NotBegunError, server_errors_translated
 from recollect.storage.queries import insert_statement, load, postgres_spelling
 from recollect.storage.sqlite import SqliteDriver, upgraded_copy
 from recollect.storage.sqlite_errors import reading_backup
@@ -36,8 +37,8 @@ log = logging.getLogger(__name__)
 
 _MAX_ATTEMPTS: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
-_BEGIN_READ: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-_BEGIN_WRITE: Final = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+_COMMIT: Final = sql.SQL("COMMIT")
+_ROLLBACK: Final = sql.SQL("ROLLBACK")
 
 # Finds a transaction that began before this one. Other vacuums do not count: PostgreSQL cleans up regardless of them.
 _FIND_OLDER: Final = sql.SQL(
@@ -46,8 +47,6 @@ _FIND_OLDER: Final = sql.SQL(
     " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) LIMIT 1"
 )
 _PURGE_WAIT_SECONDS: Final = 1.0  # how long a purge waits for older transactions
-
-Connection = psycopg.Connection[Row]
 
 
 def _to_sql(query: str) -> sql.SQL:
@@ -88,11 +87,9 @@ class PostgresDriver:
     inline = False
 
     def __init__(self, dsn: str, *, connections: int = 8, migrations: Sequence[schema.Migration] | None = None) -> None:
-        try:
-            psycopg.conninfo.conninfo_to_dict(dsn)
-        except psycopg.ProgrammingError:  # its message would repeat parts of the address, perhaps the password
-            raise InvalidInput("invalid_location", "The PostgreSQL address cannot be read.") from None
-        self._dsn = dsn
+        """Prepare a driver for an address, in which `?schema=NAME` names the schema of our tables."""
+        self._address = read_address(dsn)
+        self._begin_read, self._begin_write = self._address.begin(write=False), self._address.begin(write=True)
         self._migrations = schema.load("postgres") if migrations is None else tuple(migrations)
         self._queries = {name: _to_sql(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
         self._pool = ThreadPoolExecutor(connections, thread_name_prefix="recollect-postgres")
@@ -105,16 +102,16 @@ class PostgresDriver:
     # Opening and closing
 
     def has_schema(self) -> bool:
-        with _translated():
+        with server_errors_translated():
             connection = self._connect()
             try:
-                return bool(self._read_applied(connection))
+                return self._run(connection, self._begin_read, lambda tx: bool(self._read_applied(connection)))
             finally:
                 self._drop(connection)
 
     def open(self, now: int) -> None:
         self._home = HomeProcess()
-        with _translated():
+        with server_errors_translated():
             connection = self._connect()
             try:
                 self._migrate(connection, now)
@@ -130,11 +127,8 @@ class PostgresDriver:
             self._drop(connection)
 
     def _connect(self) -> Connection:
-        connection: Connection = psycopg.connect(
-            self._dsn, autocommit=True, row_factory=dict_row, connect_timeout=10, application_name="recollect"
-        )
+        connection = connect(self._address)
         keep_in_children(connection)
-        connection.execute("SET synchronous_commit = on")
         with self._lock:
             self._open_connections.add(connection)
         return connection
@@ -146,25 +140,41 @@ class PostgresDriver:
             connection.close()
 
     def _migrate(self, connection: Connection, now: int) -> None:
-        if not schema.find_outstanding(self._read_applied(connection), self._migrations):
-            return
-        connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
-        try:
-            for migration in schema.find_outstanding(self._read_applied(connection), self._migrations):
-                with connection.transaction():
-                    connection.execute(
-                        "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY,"
-                        " name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)"
-                    )
-                    # Wait for writers that have just read the older version.
-                    connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
-                    connection.execute(_to_sql(migration.sql))
-                    connection.execute(
-                        "INSERT INTO schema_migrations VALUES (%s, %s, %s, %s)",
-                        (migration.version, migration.name, migration.sha256, now),
-                    )
-        finally:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
+        """Apply outstanding migrations, each in a transaction of its own."""
+
+        def find_outstanding(tx: Transaction) -> Sequence[schema.Migration]:
+            return schema.find_outstanding(self._read_applied(connection), self._migrations)
+
+        def apply_next(tx: Transaction) -> bool:
+            """Apply one migration, and return whether there may be more. The locks end with the transaction."""
+            self._lock_schema(connection)
+            outstanding = find_outstanding(tx)  # another process may have applied it while we waited
+            for migration in outstanding[:1]:
+                connection.execute(_to_sql(migration.sql), prepare=False)
+                connection.execute(
+                    "INSERT INTO schema_migrations VALUES (%s, %s, %s, %s)",
+                    (migration.version, migration.name, migration.sha256, now),
+                )
+            return len(outstanding) > 1
+
+        if self._run(connection, self._begin_read, find_outstanding):
+            while self._run(connection, self._begin_write, apply_next):
+                pass
+
+    def _lock_schema(self, connection: Connection) -> None:
+        """Wait for other migrators and for writers that have just read the older version, and keep new ones out.
+
+        Without the lock on the table, a session that waited for the other one may still believe that there is no table.
+        """
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        name = self._address.schema
+        if name and not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (name,)).fetchone():
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY,"
+            " name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)"
+        )
+        connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
 
     def _read_applied(self, connection: Connection) -> dict[int, str]:
         """Return the hashes of applied migrations by version."""
@@ -180,7 +190,7 @@ class PostgresDriver:
         """Change nothing: a read from a server would block the caller's thread for too long."""
 
     def read(self, function: TxFunction[T], *, short: bool = False, name: Hashable = None) -> Future[T]:
-        return self._submit(lambda connection: self._run(connection, _BEGIN_READ, function))
+        return self._submit(lambda connection: self._run(connection, self._begin_read, function))
 
     def forget(self) -> None:
         """Do nothing: no results are cached."""
@@ -192,7 +202,9 @@ class PostgresDriver:
         return next(read_blocks(path), b"")
 
     def write(self, function: TxFunction[T]) -> Future[T]:
-        return self._submit(lambda connection: self._run(connection, _BEGIN_WRITE, self._with_schema_check(function)))
+        return self._submit(
+            lambda connection: self._run(connection, self._begin_write, self._with_schema_check(function))
+        )
 
     def write_together(self, handler: Handler[I, T], item: I) -> Future[T]:
         self._check_process()
@@ -213,20 +225,25 @@ class PostgresDriver:
 
         return check_and_run
 
-    def _run(self, connection: Connection, begin: sql.SQL, function: TxFunction[T]) -> T:
+    def _run(self, connection: Connection, begin: sql.Composed, function: TxFunction[T]) -> T:
         """Run a function in a transaction, again if the database could not order it among others."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                connection.execute(begin)
+                connection.execute(begin, prepare=False)
+            except psycopg.OperationalError as error:
+                raise NotBegunError(str(error)) from error
+            try:
                 result = function(PostgresTransaction(connection, self._queries))
-                connection.execute("COMMIT")
-            except (errors.SerializationFailure, errors.DeadlockDetected):
-                connection.execute("ROLLBACK")
+                connection.execute(_COMMIT, prepare=False)
+            except (errors.SerializationFailure, errors.DeadlockDetected, *POOLER_ERRORS) as error:
+                connection.execute(_ROLLBACK, prepare=False)
+                if isinstance(error, POOLER_ERRORS):
+                    connection.prepare_threshold = None
                 if attempt == _MAX_ATTEMPTS - 1:
                     raise
             except BaseException:
                 with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+                    connection.execute(_ROLLBACK, prepare=False)
                 raise
             else:
                 return result
@@ -248,21 +265,26 @@ class PostgresDriver:
 
     def _on_connection(self, function: Callable[[Connection], T]) -> T:
         """Run a function on this thread's connection, or on a new one if that broke while it was idle."""
-        with _translated():
+        with server_errors_translated():
             connection = getattr(self._local, "connection", None)
             if connection is not None and not connection.closed:
                 try:
-                    connection.execute("SELECT 1")
+                    connection.execute("SELECT 1", prepare=False)
                 except psycopg.OperationalError:
                     self._drop(connection)
                     connection = None
             if connection is None or connection.closed:
                 connection = self._local.connection = self._connect()
-            return function(connection)
+            try:
+                return function(connection)
+            except NotBegunError:  # a pooler may have lost its server, or been restarted, since the last statement
+                self._drop(connection)
+                self._local.connection = self._connect()
+            return function(self._local.connection)
 
     def _handle(self, handler: Handler[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
         handle_items = self._with_schema_check(lambda tx: handler(tx, items))
-        return self._on_connection(lambda connection: self._run(connection, _BEGIN_WRITE, handle_items))
+        return self._on_connection(lambda connection: self._run(connection, self._begin_write, handle_items))
 
     # Maintenance
 
@@ -276,12 +298,12 @@ class PostgresDriver:
         """
         own_id = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
         deadline = time.monotonic() + _PURGE_WAIT_SECONDS
-        while is_held := connection.execute(_FIND_OLDER, own_id).fetchone() is not None:
+        while is_held := connection.execute(_FIND_OLDER, own_id, prepare=False).fetchone() is not None:
             if time.monotonic() > deadline:
                 break
             time.sleep(_PURGE_WAIT_SECONDS / 50)
         for table in tables.VACUUMED:
-            connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(table)))
+            connection.execute(sql.SQL("VACUUM {}").format(self._address.table(table)))
         settings = connection.execute(
             "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'max_wal_size')"
         ).fetchall()
@@ -316,7 +338,7 @@ class PostgresDriver:
         return self._submit(lambda connection: self._backup(connection, target))
 
     def _backup(self, connection: Connection, target: str) -> None:
-        self._run(connection, _BEGIN_READ, lambda tx: _copy_to_file(tx, target))
+        self._run(connection, self._begin_read, lambda tx: _copy_to_file(tx, target))
 
     def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
         return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
@@ -336,7 +358,7 @@ class PostgresDriver:
                     target.run("put_setting", person="", name="epoch", value=epoch, now=now)
 
                 with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
-                    self._run(connection, _BEGIN_WRITE, self._with_schema_check(replace_everything))
+                    self._run(connection, self._begin_write, self._with_schema_check(replace_everything))
             finally:
                 file.close()
 
@@ -351,30 +373,3 @@ def _copy_to_file(source: Transaction, target: str) -> None:
             file.leave_wal()
         finally:
             file.close()
-
-
-class _translated:  # noqa: N801 - reads as a word: `with _translated():`
-    """Raises our own exception in place of psycopg's, for everything in the block."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, RecollectError) or not isinstance(error, psycopg.Error):
-            return
-        for kinds, code, message, retryable in _CODES:
-            if isinstance(error, kinds):
-                raise StoreUnavailable(code, message, retryable=retryable) from error
-
-
-_CODES: Final[tuple[tuple[type[psycopg.Error], str, str, bool], ...]] = (
-    (errors.DiskFull, "disk_full", "The database server's disk is full; nothing was stored.", True),
-    (errors.InvalidPassword, "store_denied", "The database refused the user or password.", False),
-    (errors.InsufficientPrivilege, "store_denied", "The database user lacks a privilege.", False),
-    (errors.ReadOnlySqlTransaction, "store_readonly", "The database server is read-only.", False),
-    (errors.SerializationFailure, "store_busy", "Too many writers touched the same rows.", True),
-    (errors.DeadlockDetected, "store_busy", "Too many writers touched the same rows.", True),
-    (errors.IntegrityError, "store_conflict", "Another writer changed the same rows; try again.", True),
-    (psycopg.OperationalError, "store_unreachable", "The database server does not answer.", True),
-    (psycopg.InterfaceError, "store_unreachable", "The connection to the database broke.", True),
-)

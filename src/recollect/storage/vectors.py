@@ -61,13 +61,13 @@ class VectorStore:
         """Return the rows of all embedders that were ever used, oldest first."""
         return await self._read(lambda tx: tx.all("every_embedder"))
 
-    async def unembedded(
+    async def to_embed(
         self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
     ) -> list[Row]:
-        """Return the messages of a stretch that have no vectors of this embedder."""
+        """Return the messages of a stretch, each with the vectors of this embedder that it has so far."""
         params = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
         return await self._read(
-            lambda tx: self._texts.fill(tx, tx.all("unembedded_messages", **params, embedder=embedder))
+            lambda tx: self._texts.fill(tx, tx.all("messages_to_embed", **params, embedder=embedder))
         )
 
     async def save(
@@ -83,6 +83,9 @@ class VectorStore:
     ) -> bool:
         """Store vectors by seq. Return False, and store nothing, if another embedder is current by now.
 
+        A stretch that ends where it begins has part of the vectors of its first message. They are stored only if no
+        other process has moved the cursor, since that one has stored all of them.
+
         When no message lacks vectors of this embedder, recall uses them, and those of other embedders are deleted.
         """
 
@@ -96,11 +99,13 @@ class VectorStore:
                 return True
             embedder_key = embedder["key"]
             key, generation = made_of
+            has_moved = tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
+            if after == through and not has_moved:
+                return True
             tx.many(
                 "save_vectors",
                 [{"key": key, "seq": seq, "embedder": embedder_key, "vectors": blob} for seq, blob in rows],
             )
-            tx.run("mark_embedded", key=key, after=after, through=through, generation=generation)
             replaces_others = row["embedder_key"] not in (None, embedder_key)
             is_complete = through >= row["last_seq"]
             if is_complete and replaces_others:  # without backfill the old vectors stay in use

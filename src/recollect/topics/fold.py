@@ -62,7 +62,7 @@ class FoldTopics(ConversationJob):
 
     name = "folded"
     cursor = topic_storage.FOLDED
-    pace = Pace(messages=1_000_000, parallel=2, exhaustive=False)  # a conversation is looked at as a whole
+    pace = Pace(messages=1_000_000, parallel=2)  # a conversation is looked at as a whole
 
     def __init__(
         self,

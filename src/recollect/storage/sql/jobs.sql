@@ -15,6 +15,15 @@ WHERE embedded_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 SELECT key, person, name, last_seq, briefed_seq AS cursor, words_version, generation FROM conversations
 WHERE briefed_seq < last_seq AND key > :after ORDER BY key LIMIT :limit;
 
+-- name: slice_end
+-- system: sizes of texts, no content: how much of a conversation is worked on in one turn
+SELECT min(sized.seq) AS too_far FROM (
+    SELECT m.seq, row_number() OVER (ORDER BY m.seq) AS number,
+           sum(COALESCE(octet_length(x.content), 4 * t.tokens, 0)) OVER (ORDER BY m.seq) AS bytes
+    FROM messages m LEFT JOIN texts x ON x.message_key = m.key LEFT JOIN message_tokens t ON t.message_key = m.key
+    WHERE m.conversation_key = :key AND m.seq > :after AND m.seq <= :through
+) sized WHERE sized.bytes > :bytes AND sized.number > 1;
+
 -- name: outdate_words
 -- system: a new analyser outdates the words of all people
 UPDATE conversations SET worked_seq = 0, generation = generation + 1

@@ -152,7 +152,7 @@ JOIN topic_messages o ON o.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND 
 -- The message may have been erased since it was read.
 INSERT INTO vectors (conversation_key, seq, embedder_key, vectors)
 SELECT conversation_key, seq, CAST(:embedder AS BIGINT), CAST(:vectors AS BYTEA) FROM messages WHERE conversation_key = :key AND seq = :seq FOR KEY SHARE
-ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
+ON CONFLICT (conversation_key, seq, embedder_key) DO UPDATE SET vectors = excluded.vectors;
 
 -- name: store_bytes
 -- system: the size of our tables

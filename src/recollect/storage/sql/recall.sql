@@ -20,11 +20,13 @@ FROM conversations WHERE person = :person AND (CAST(:conversation AS TEXT) IS NU
 SELECT m.key, m.seq, m.at, m.role, m.name, m.model_variant, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.seq > :after ORDER BY m.seq;
 
--- name: unembedded_messages
-SELECT m.key, m.seq, m.role, m.name, m.model_variant, x.content FROM messages m JOIN conversations c ON c.key = m.conversation_key
+-- name: messages_to_embed
+-- A message has vectors already if its turn ended before its last passage, or if a process was killed.
+SELECT m.key, m.seq, m.role, m.name, m.model_variant, x.content, v.vectors
+FROM messages m JOIN conversations c ON c.key = m.conversation_key
 LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
-WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through AND v.seq IS NULL
+WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
 ORDER BY m.seq;
 
 -- name: newest_embedder

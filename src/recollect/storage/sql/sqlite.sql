@@ -122,7 +122,7 @@ CROSS JOIN topic_messages o ON o.conversation_key = k.value ->> 0 AND o.seq = k.
 -- The message may have been erased since it was read.
 INSERT INTO vectors (conversation_key, seq, embedder_key, vectors)
 SELECT conversation_key, seq, :embedder, :vectors FROM messages WHERE conversation_key = :key AND seq = :seq
-ON CONFLICT (conversation_key, seq, embedder_key) DO NOTHING;
+ON CONFLICT (conversation_key, seq, embedder_key) DO UPDATE SET vectors = excluded.vectors;
 
 -- name: store_bytes
 -- system: the size of the file
