@@ -126,6 +126,18 @@ class Imported(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Restored(Record):
+    """The outcome of a restore.
+
+    `left_out` counts the rows of the backup that were erased here since it was made, and so were not brought back.
+    `made_again` names what the backup does not have and the worker makes again; recall does not wait for it.
+    """
+
+    left_out: dict[str, int] = field(default_factory=dict)
+    made_again: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Record):
     """One line of the doctor's report. `state` is ok, warning or error; `fix` says what to do about it."""
 

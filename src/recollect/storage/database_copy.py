@@ -25,7 +25,8 @@ _NOT_INSERTED: Final = ("key", "merged_into", "merged_at")  # of a topic: merges
 def copy_everything(source: Transaction, target: Transaction) -> None:
     """Copy everything from `source` to `target`, whose own rows are deleted first.
 
-    What the target keeps for its own processes stays: leases, stop marks, idempotency keys, metrics of recall.
+    Metrics of recall, idempotency keys and stop marks of the target go: they are of people whom `source` may not have.
+    Its leases stay, since they are of its own processes.
     """
     for table in tables.owned_by("person", "store"):
         if table.copied != "no":

@@ -7,8 +7,8 @@ principal first. Each method is one transaction: all of it happens or nothing do
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
+import secrets
 import uuid
 from collections.abc import Hashable, Sequence
 from datetime import datetime
@@ -21,6 +21,7 @@ from recollect.core.message import Message
 from recollect.core.models import OPERATOR, Finding, Principal
 from recollect.core.profile import Profile
 from recollect.core.scope import PersonScope, Scope
+from recollect.core.text import hash_name
 from recollect.storage.archive import ArchiveStore
 from recollect.storage.audit import LIBRARY, Act, AuditStore, write_audit
 from recollect.storage.briefs import BriefStore
@@ -42,6 +43,7 @@ from recollect.storage.scope_updates import (
 )
 from recollect.storage.server_state import ServerStateStore
 from recollect.storage.texts import Texts
+from recollect.storage.tombstones import SALT_BYTES, bury
 from recollect.storage.topic_edits import TopicEdits
 from recollect.storage.topic_store import TopicStore
 from recollect.storage.vectors import VectorStore
@@ -109,11 +111,13 @@ class SqlStore:
         When a whole person is erased, nothing of it is in the audit log either.
         """
 
+        salt = secrets.token_bytes(SALT_BYTES)
+
         def delete_rows(tx: Transaction) -> tuple[dict[str, int], list[str]]:
-            eraser = Eraser(tx, principal, self._texts)
-            ERASERS[type(scope)](eraser, scope)
-            owner = hashlib.sha256(principal.person.encode()).hexdigest()
-            moment = times.to_micros(now)
+            eraser, moment = Eraser(tx, principal, self._texts), times.to_micros(now)
+            ERASERS[type(scope)](eraser, scope, moment)
+            bury(tx, eraser.erased, erasure=id, new_salt=salt, now=moment)
+            owner = hash_name(principal.person)
             tx.run("record_erasure", id=id, owner=owner, kind=scope.kind, counts=to_json(eraser.counts), now=moment)
             if not isinstance(scope, PersonScope):
                 write_audit(tx, Act(principal, actor, "erased", {"scope": scope.kind, "receipt": id}, now))
@@ -231,8 +235,9 @@ class SqlStore:
         return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
 
     async def save_recalls(self, rows: Sequence[Row]) -> None:
-        """Store the metrics of questions."""
-        await self._write(lambda tx: tx.many("insert_recall", rows))
+        """Store the metrics of questions, but for those of people who were erased after they asked."""
+        owned = [row | {"owner": hash_name(row["person"])} for row in rows]
+        await self._write(lambda tx: tx.many("insert_recall", owned))
 
     async def recalls(self, principal: Principal, *, since: datetime, limit: int = 100_000) -> list[Row]:
         """Return the metrics of the person's questions since a moment, oldest first."""
@@ -249,14 +254,18 @@ class SqlStore:
         """Write a consistent copy of everything to a new SQLite file."""
         await asyncio.wrap_future(self._driver.backup(str(target)))
 
-    async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
-        """Replace everything by a backup. With `save_to`, back up what is replaced first."""
+    async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> dict[str, int]:
+        """Replace everything by a backup. With `save_to`, back up what is replaced first.
+
+        Return how many rows of each table were left out because they were erased since the backup was made.
+        """
         saved = None if save_to is None else str(save_to)
         # A new epoch tells every process that other messages may now have the keys of those it keeps in memory.
         epoch = uuid.uuid4().hex
         done = self._driver.restore(str(source), times.to_micros(now), epoch=epoch, save_to=saved)
-        await asyncio.wrap_future(done)
+        left_out = await asyncio.wrap_future(done)
         self._texts.forget()  # other dictionaries may have the same keys now
+        return left_out
 
     async def maintain(self) -> None:
         """Do small maintenance of the files."""
