@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recollect.chat import answers
+from recollect.chat.erasure_watch import ErasureWatch
 from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError
-from recollect.core.message import Message, within_limit
+from recollect.core.message import Anchor, Message, within_limit
 from recollect.core.models import Context, JsonObject
 from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
@@ -49,6 +50,7 @@ class Completion:
     mode: MemoryMode
     question: str = ""
     newest: Message | None = None  # the client's newest message, as stored
+    anchor: Anchor | None = None  # where the answer belongs; None if nothing is stored
     degraded: list[str] = field(default_factory=list)
     memory_tokens: int = 0
     context_ms: float = 0.0
@@ -67,6 +69,7 @@ class Completions:
         self._upstream = upstream
         self._running: Counter[str] = Counter()  # by person
         self._storing: set[asyncio.Task[None]] = set()
+        self._erasures = ErasureWatch()
 
     def count_running(self, person: str) -> int:
         """Return how many answers are being written for a person."""
@@ -130,8 +133,10 @@ class Completions:
         """Store the new messages of the dialogue, then replace the request's messages by a prompt with memory."""
         stored: Sequence[Message | None] = [None] * len(dialogue)
         if completion.mode == "on":
-            stored = await completion.memory.merge(completion.conversation, dialogue)
-            completion.newest = stored[-1]
+            messages = await completion.memory.merge(completion.conversation, dialogue)
+            answered = [messages[question_index], messages[-1]]
+            completion.anchor = await completion.memory.anchor(completion.conversation, answered)
+            stored, completion.newest = messages, messages[-1]
         if not completion.question.strip():
             return
         question = stored[question_index]
@@ -161,7 +166,9 @@ class Completions:
             message = {"role": "assistant", "content": completion.answer.content}
             reply = _to_completion_json(completion, {"message": message})
         else:
-            reply = await self._upstream.complete(completion.request)
+            with self._erasures.watch(completion.memory, completion.anchor) as watched:
+                async with watched.unless_erased():
+                    reply = await self._upstream.complete(completion.request)
             completion.answer.add_reply(reply)
         await self.store(completion)
         return reply
@@ -174,9 +181,8 @@ class Completions:
                 async for chunk in self._quote_in_chunks(completion):
                     yield chunk
             else:
-                async with aclosing(self._upstream.stream(completion.request)) as chunks:
+                async with aclosing(self._stream_upstream(self._upstream, completion)) as chunks:
                     async for chunk in chunks:
-                        completion.answer.add_chunk(chunk)
                         yield chunk
                 if completion.answer.is_empty and completion.answer.finish_reason is None:
                     raise ProviderUnavailable("provider_bad_reply", f"{self._upstream.host} answered with nothing.")
@@ -190,6 +196,18 @@ class Completions:
             self._storing.add(storing)
             storing.add_done_callback(self._storing.discard)
             await asyncio.shield(storing)
+
+    async def _stream_upstream(self, upstream: Upstream, completion: Completion) -> AsyncGenerator[JsonObject, None]:
+        """Yield the chunks of the model, until the question is erased."""
+        with self._erasures.watch(completion.memory, completion.anchor) as watched:
+            async with aclosing(upstream.stream(completion.request)) as chunks:
+                while True:
+                    async with watched.unless_erased():
+                        chunk = await anext(chunks, None)
+                    if chunk is None:
+                        return
+                    completion.answer.add_chunk(chunk)
+                    yield chunk
 
     async def _quote_in_chunks(self, completion: Completion) -> AsyncGenerator[JsonObject, None]:
         text = await self._quote_memory(completion)
@@ -226,7 +244,7 @@ class Completions:
                 "metadata": metadata, "tool_calls": answer.tool_calls, "model_variant": variant,
             }  # fmt: skip
             try:
-                await completion.memory.put(completion.conversation, [fields])
+                await completion.memory.put(completion.conversation, [fields], anchor=completion.anchor)
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
                 completion.degraded.append("store")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -191,6 +191,13 @@ class Lifecycle:
             raise
         self._forget(scope)
         return receipt
+
+    def when_forgotten(self, name: str, forget: Callable[[str | None], None]) -> None:
+        """Call `forget` with the person, or with None for everybody, when something of them was erased here.
+
+        It is for what other parts keep of people's words. The same name again replaces the earlier function.
+        """
+        self._shared.caches.register(name, forget)
 
     def _forget(self, scope: Scope) -> None:
         """Drop everything that is kept in memory of a scope."""

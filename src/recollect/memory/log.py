@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from recollect.core import arguments, history_match, times
-from recollect.core.errors import InvalidInput
-from recollect.core.message import Appended, Draft, Message, make_draft, within_limit
+from recollect.core.errors import InvalidInput, question_erased
+from recollect.core.message import Anchor, Appended, Draft, Message, make_draft, within_limit
 from recollect.core.models import Conversation
 from recollect.core.scope import ConversationScope
 from recollect.core.text import check_identity
@@ -64,16 +64,32 @@ class LogMixin(Lifecycle):
         self.notice()
         return stored
 
-    async def put(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Appended]:
-        """Store messages without waking the worker, whose work would compete with the answer being written."""
+    async def put(
+        self, conversation: str, messages: Sequence[Mapping[str, Any]], *, anchor: Anchor | None = None
+    ) -> list[Appended]:
+        """Store messages without waking the worker, whose work would compete with the answer being written.
+
+        An answer comes with its `anchor`: it raises Conflict if what it answers was erased.
+        """
         await self._ready()
         texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
         characters = sum(len(text) for text in texts if isinstance(text, str))
         if characters > INLINE_CHARACTERS:
-            future = await asyncio.to_thread(self.submit, conversation, messages)
+            future = await asyncio.to_thread(self.submit, conversation, messages, anchor)
         else:
-            future = self.submit(conversation, messages)
+            future = self.submit(conversation, messages, anchor)
         return await asyncio.wrap_future(future)
+
+    async def anchor(self, conversation: str, messages: Sequence[Message]) -> Anchor:
+        """Return where an answer to these stored messages belongs. Call it before the prompt is built.
+
+        Raise Conflict if one of them is erased already.
+        """
+        await self._ready()
+        anchor = await self._store.find_anchor(self._principal, conversation, messages)
+        if anchor is None:
+            raise question_erased()
+        return anchor
 
     async def merge(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Store what is new in a client's own history: messages as chat APIs take them, without ids.
@@ -109,7 +125,9 @@ class LogMixin(Lifecycle):
         appended = await self.put(conversation, new_messages)
         return [*match.matched, *(item.message for item in appended)]
 
-    def submit(self, conversation: str, messages: Sequence[Mapping[str, Any]]) -> Future[list[Appended]]:
+    def submit(
+        self, conversation: str, messages: Sequence[Mapping[str, Any]], anchor: Anchor | None = None
+    ) -> Future[list[Appended]]:
         """Queue messages of an open memory for writing. The future resolves when they are durable. Thread-safe.
 
         The sync face calls it directly and so saves two thread switches through the event loop for every message.
@@ -121,7 +139,7 @@ class LogMixin(Lifecycle):
             nothing: Future[list[Appended]] = Future()
             nothing.set_result([])
             return nothing
-        return self._store.log.submit(self._principal, conversation, checked, now=now)
+        return self._store.log.submit(self._principal, conversation, checked, now=now, anchor=anchor)
 
     def notice(self) -> None:
         """Tell the worker that messages were stored, so that it looks now."""

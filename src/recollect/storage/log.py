@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from recollect.core import times, word_index
 from recollect.core.json_text import to_json
-from recollect.core.message import Appended, Draft, Message
+from recollect.core.message import Anchor, Appended, Draft, Message
 from recollect.core.models import About, Conversation, JsonObject, Principal
 from recollect.storage.append import Request, append
 from recollect.storage.driver import Handler, Row, RunInTransaction, Transaction
@@ -61,11 +61,15 @@ class LogStore:
         *,
         now: datetime,
         about: About | None = None,
+        anchor: Anchor | None = None,
     ) -> Future[list[Appended]]:
-        """Do what `append` does, without an event loop. The future resolves when the messages are durable."""
+        """Do what `append` does, without an event loop. The future resolves when the messages are durable.
+
+        With an `anchor` it raises Conflict, and nothing is stored, if one of the messages that it names was erased.
+        """
         prepared = [(draft, word_index.encode_row(draft.content, draft.name, draft.model_variant)) for draft in drafts]
         moment = times.to_micros(now)
-        request = Request(principal, conversation, about or About(), moment, prepared)
+        request = Request(principal, conversation, about or About(), moment, prepared, anchor)
         return self._write_together(self._append, request)
 
     def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:

@@ -17,11 +17,12 @@ from typing import Final, TypeVar
 
 from recollect.core import times, word_index
 from recollect.core.json_text import to_json
-from recollect.core.message import Message
+from recollect.core.message import Anchor, Message
 from recollect.core.models import OPERATOR, Finding, Principal
 from recollect.core.profile import Profile
 from recollect.core.scope import PersonScope, Scope
 from recollect.core.text import hash_name
+from recollect.storage.append import find_erased
 from recollect.storage.archive import ArchiveStore
 from recollect.storage.audit import LIBRARY, Act, AuditStore, write_audit
 from recollect.storage.briefs import BriefStore
@@ -233,6 +234,24 @@ class SqlStore:
     ) -> dict[Position, Message]:
         rows = self._texts.fill(tx, tx.all("messages_at", person=principal.person, cursors=to_json(positions)))
         return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
+
+    # Answers
+
+    async def find_anchor(self, principal: Principal, conversation: str, messages: Sequence[Message]) -> Anchor | None:
+        """Return where an answer to these messages of a conversation belongs; None if one of them was erased."""
+        where = {"person": principal.person, "conversation": conversation}
+        places = tuple(dict.fromkeys((message.id, message.seq) for message in messages))
+
+        def find(tx: Transaction) -> Anchor | None:
+            row = tx.one("get_conversation", **where)
+            anchor = None if row is None else Anchor(row["key"], places)
+            return None if anchor is None or find_erased(tx, [anchor]) else anchor
+
+        return await self._read_short(find)
+
+    async def find_erased(self, anchors: Sequence[Anchor]) -> set[Anchor]:
+        """Return the anchors of which a message was erased, of all people."""
+        return await self._read_short(lambda tx: find_erased(tx, anchors))
 
     async def save_recalls(self, rows: Sequence[Row]) -> None:
         """Store the metrics of questions, but for those of people who were erased after they asked."""
