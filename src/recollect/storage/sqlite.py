@@ -28,6 +28,7 @@ from recollect.storage.file_drafts import clear_drafts, copies_beside
 from recollect.storage.page_restore import PageRestore
 from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import load_for_sqlite
+from recollect.storage.rewrite_pace import RewritePace
 from recollect.storage.sqlite_errors import closed_error, translated
 from recollect.storage.sqlite_file import (
     CheckpointGuard,
@@ -96,6 +97,9 @@ class SqliteDriver:
         self._inline_lock = threading.Lock()  # held during an inline read; `close` and `forget` wait for it
         self._answers: tuple[apsw.Connection, Any, dict[Hashable, Any]] | None = None  # with their data_version
         self._closed = False
+        self._purge_lock, self._rewriting = threading.Lock(), threading.Lock()
+        self._waiting_purge: Future[PurgeResult] | None = None  # one whose rewrite has not begun
+        self._rewrite_pace = RewritePace()
         self.guard = CheckpointGuard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
@@ -125,6 +129,7 @@ class SqliteDriver:
         """Finish what is queued, then release the file."""
         with self._closing_lock:
             self._closed = True
+        self._rewrite_pace.close()
         for thread in self._side_threads:
             thread.join()
         if self._pool is not None:
@@ -251,7 +256,22 @@ class SqliteDriver:
     # The file. These take long, so each runs on a thread and a connection of its own, as another process would.
 
     def purge(self) -> Future[PurgeResult]:
-        return self._run_aside(self._purge)
+        """Rewrite the file and empty its log. Callers share a rewrite that has not begun: it removes their rows too."""
+        with self._purge_lock:
+            if self._waiting_purge is None or self._waiting_purge.done():
+                self._waiting_purge = self._run_aside(self._purge_in_turn)
+            return self._waiting_purge
+
+    def _purge_in_turn(self, connection: apsw.Connection) -> PurgeResult:
+        with self._rewriting:
+            if self._readers and not self._rewrite_pace.wait():
+                return PurgeResult(pending=True)
+            with self._purge_lock:
+                self._waiting_purge = None  # who comes from now on needs the next one
+            start = time.monotonic()
+            result = self._purge(connection)
+            self._rewrite_pace.note(time.monotonic() - start)
+            return result
 
     def _purge(self, connection: apsw.Connection) -> PurgeResult:
         if self.path == ":memory:":
