@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from recollect.admin.transfer import MAX_REPORTED_SKIPS
+from recollect.admin.transfer import MAX_REPORTED_SKIPS, private_folder_beside
 from recollect.cli.catch_up import catch_up
 from recollect.cli.display import (
     print_json,
@@ -104,8 +103,8 @@ def export(
     `recollect import` reads it again.
     """
     if target == "-":
-        with tempfile.TemporaryDirectory(prefix="recollect-export-") as folder, call.open(must_exist=True) as memory:
-            file = Path(folder) / "export.ndjson"
+        with call.open(must_exist=True) as memory, private_folder_beside(call.file) as folder:
+            file = folder / "export.ndjson"
             count = memory.export(file)
             with file.open("rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
@@ -143,7 +142,7 @@ def import_(
     It may come from `recollect export`, ChatGPT, Claude, ShareGPT or OpenAI's JSONL. Messages that are stored already
     are not stored twice. The exit code is 5 if something in the file could not be read.
     """
-    with open_source(source) as file:
+    with open_source(source, call.file) as file:
         if dry_run and call.file is not None and not call.file.exists():
             call = dataclasses.replace(call, db=":memory:")  # a dry run creates no database
         with call.open() as memory:
@@ -160,17 +159,18 @@ def import_(
 
 
 @contextmanager
-def open_source(source: str) -> Iterator[Path]:
-    """Yield the path of the file; for "-" that of a temporary file with what stdin holds."""
+def open_source(source: str, database: Path | None) -> Iterator[Path]:
+    """Yield the path of the file; for "-" that of a private file beside the database with what stdin holds."""
     if source != "-":
         if not Path(source).is_file():
             raise InvalidInput("file_not_found", f"There is no file {source}.")
         yield Path(source)
         return
-    with tempfile.NamedTemporaryFile(prefix="recollect-import-") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
-        yield Path(spool.name)
+    with private_folder_beside(database) as folder:
+        spool = folder / "stdin"
+        with spool.open("xb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+        yield spool
 
 
 def _print_imported(result: Imported, *, dry_run: bool, json: bool) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from recollect.admin.compose import compose
 from recollect.admin.current_settings import SettingsBook
 from recollect.admin.erase import erase
+from recollect.admin.transfer import private_folder_beside
 from recollect.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from recollect.core.models import Principal, Receipt
 from recollect.core.protocols import Clock, Embedder, Model
@@ -121,6 +124,10 @@ class Lifecycle:
     def upstream(self) -> Upstream | None:
         """Return the chat model that the settings name, if any."""
         return self._components.upstream
+
+    def private_folder(self) -> AbstractContextManager[Path]:
+        """Return a context with a new folder for text that lies outside of the database for a moment."""
+        return private_folder_beside(self._components.database)
 
     # Opening and closing
 

@@ -29,6 +29,7 @@ from recollect.server import (
     routes_topics,
     schemas,
 )
+from recollect.server.exports import ExportSlots
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
 from recollect.server.request import ServerParts, json_response
 from recollect.server.signals import end_answers_on_signal
@@ -108,6 +109,7 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
         openapi_url=None, docs_url=None, redoc_url=None, separate_input_output_schemas=False,
     )  # fmt: skip
     app.state.parts, app.state.max_streams = parts, settings.server_streams
+    app.state.exports = ExportSlots()
     problems.install_handlers(app)
     for router in (
         routes_log.router, routes_recall.router, routes_recall.memory_router, routes_profile.router,
