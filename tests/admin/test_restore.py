@@ -16,7 +16,7 @@ from recollect.memory import AsyncMemory
 from recollect.storage.page_restore import PageRestore
 from recollect.testing import FakeClock, FakeEmbedder
 from support.serving import read_all_bytes
-from support.tables import ask
+from support.tables import ask, stored_vectors
 
 Open = Callable[..., Memory]
 CANARY = "zanzibarcanary"
@@ -280,3 +280,39 @@ def test_a_backup_of_every_earlier_schema_can_be_restored(open_memory: Open) -> 
     for golden in sorted((Path(__file__).parents[1] / "golden").glob("schema_*.sqlite")):
         memory.restore(golden)
         assert len(memory.history("تقرير")) == 10
+
+
+# Vectors
+
+
+def test_vectors_survive_backup_and_restore_on_either_database(
+    open_memory: Open, location: str, tmp_path: Path
+) -> None:
+    memory = open_memory()
+    memory.add_many("trip", [{"role": "user", "content": f"Ferry number {n} has {n * 7} seats."} for n in range(30)])
+    memory.drain()
+    before = stored_vectors(location)
+    memory.backup(tmp_path / "copy.backup")
+    assert stored_vectors(str(tmp_path / "copy.backup")) == before
+    assert "vectors" not in memory.restore(tmp_path / "copy.backup").made_again
+    assert stored_vectors(location) == before
+    assert memory.recall("Which ferry has 49 seats?").degraded == ()
+    done = memory.drain()
+    assert (done.complete, done.counts["vectors"]) == (True, 0)
+    memory.add("trip", "user", "Another ferry has no seats.")
+    assert memory.drain().counts["vectors"] == 1
+
+
+def test_vectors_of_another_embedder_serve_until_those_of_the_own_one_are_there(tmp_path: Path, pg: str) -> None:
+    with Memory(tmp_path / "here.db", worker=False, embedder=FakeEmbedder(16)) as here:
+        here.add_many("trip", [{"role": "user", "content": f"Ferry number {n}"} for n in range(5)])
+        here.drain()
+        here.backup(tmp_path / "copy.backup")
+    with Memory(pg, worker=False, embedder=FakeEmbedder(32)) as there:
+        there.add("other", "user", "hello")
+        there.drain()
+        restored = there.restore(tmp_path / "copy.backup")
+        assert restored.made_again["vectors"] == 5
+        assert {name for rows in stored_vectors(pg).values() for name, _ in rows} == {"fake-embedder-16"}
+        assert there.drain().counts["vectors"] == 5
+        assert {name for rows in stored_vectors(pg).values() for name, _ in rows} == {"fake-embedder-32"}

@@ -28,10 +28,12 @@ from recollect.cli.display import (
 )
 from recollect.cli.options import Call, ExitCode, confirm
 from recollect.core.errors import Conflict, InvalidInput
-from recollect.core.models import Imported
+from recollect.core.models import Imported, Restored
 from recollect.formats import FORMATS
 
 MAX_SHOWN_REASONS: Final = 5  # why something was skipped
+PASSAGES_PER_SECOND: Final = 120  # of the built-in embedder on two cores; most messages have one
+MADE_AGAIN: Final = {"tokens": "token counts", "vectors": "vectors", "briefs": "briefs", "topics": "topics and archive"}
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -78,15 +80,34 @@ def restore(
     has_data = file is not None and file.exists() and file.stat().st_size > 0
     saved = _name_saved_copy(file) if file is not None and has_data else None
     with call.open() as memory, spinner("Restoring"):
-        memory.restore(source, save_to=saved)
+        restored = memory.restore(source, save_to=saved)
     if saved is not None:
         print_note(f"The database as it was before is saved in {saved}")
     elif call.kind == "postgresql":
         print_note("note: no automatic backup was made.")
     if call.json:
-        print_json({"restored": str(source), "database": call.shown_db, "saved": None if saved is None else str(saved)})
+        saved_in = None if saved is None else str(saved)
+        print_json({"restored": str(source), "database": call.shown_db, "saved": saved_in} | restored.to_dict())
     else:
         print_line(f"{call.shown_db} now holds what {source} holds.")
+        _print_restored(restored)
+
+
+def _print_restored(restored: Restored) -> None:
+    if restored.left_out:
+        messages = render_count(restored.left_out.get("messages", 0), "message")
+        print_line(f"Erased since the backup was made, so not brought back: {messages} and what was derived from them.")
+    for kind, name in MADE_AGAIN.items():
+        count = restored.made_again.get(kind, 0)
+        if count:
+            print_line(f"The worker makes again: {name} of {render_count(count, 'message')}{_estimate(kind, count)}.")
+
+
+def _estimate(kind: str, count: int) -> str:
+    minutes = count / PASSAGES_PER_SECOND / 60
+    if kind != "vectors" or minutes < 1:
+        return ""
+    return f" (about {minutes:.0f} minutes with the built-in embedder; they are found by words meanwhile)"
 
 
 def _name_saved_copy(file: Path) -> Path:

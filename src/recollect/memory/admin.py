@@ -159,7 +159,7 @@ class AdminMixin(Lifecycle):
         self._embedding.reset()
         self._forget(StoreScope())
         self._work.notify()
-        return Restored(left_out)
+        return Restored(left_out, await self._store.work_left())
 
     # Erasing
 

@@ -286,6 +286,11 @@ class SqlStore:
         self._texts.forget()  # other dictionaries may have the same keys now
         return left_out
 
+    async def work_left(self) -> dict[str, int]:
+        """Return for each kind of derived work that is left how many messages it goes through, of everybody."""
+        row = await self._read(lambda tx: tx.one("work_left")) or {}
+        return {name: int(count) for name, count in row.items() if count}
+
     async def maintain(self) -> None:
         """Do small maintenance of the files."""
         await asyncio.wrap_future(self._driver.maintain())

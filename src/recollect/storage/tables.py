@@ -58,7 +58,7 @@ TABLES: Final = (
     Table("messages", "conversation", copied="code", counted_as="messages"),
     Table("texts", "message", copied="code"),
     Table("entries", "position", copied="code", rebuilt="index", counted_as="entries"),
-    Table("vectors", "position", rebuilt="vectors", counted_as="vectors"),
+    Table("vectors", "position", copied="code", rebuilt="vectors", counted_as="vectors"),
     Table("message_tokens", "message", rebuilt="index", counted_as="token_counts"),
     Table("briefs", "conversation", copied="rows", rebuilt="briefs", counted_as="briefs",
           outdated="delete_outdated_briefs", repairs=("rewind_brief",)),
@@ -77,7 +77,7 @@ TABLES: Final = (
     Table("blocks", "conversation"),
     Table("requests", "person", copied="emptied"),  # idempotency keys
     Table("stops", "person", copied="emptied"),  # marks that stop an answer
-    Table("embedders", "store", kept="they name models, not people"),
+    Table("embedders", "store", copied="code", kept="they name models, not people"),
     API_KEYS,
     Table("sessions", "api_key"),
     Table("tombstones", "store", copied="rows", kept="they keep what was erased from coming back, as keyed hashes"),

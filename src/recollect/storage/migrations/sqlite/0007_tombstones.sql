@@ -13,3 +13,6 @@ CREATE TABLE tombstones (
 
 -- Rows that are noted and written later look here whether their person was erased meanwhile.
 CREATE INDEX erasures_owner ON erasures (owner, kind, at);
+
+-- An erase finds the keys of its person.
+CREATE INDEX api_keys_person ON api_keys (person);
