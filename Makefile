@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest
 # The tests start hundreds of processes. Without bytecode each one would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo test lint fast coverage kill attack test-pooler test-long bench bench-recall bench-prompts bench-summaries bench-ledger \
+.PHONY: help serve demo test lint fast coverage kill attack test-pooler test-long bench bench-recall bench-prompts bench-summaries \
+        bench-ledger bench-erase \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
         bench-versions bench-truncation docs clean
 
@@ -133,6 +134,9 @@ bench-context: $(VENV)/ready
 
 bench-server: $(VENV)/ready
 	@$(BIN)/python -m bench.server --data $(DATA) $(ARGS)
+
+bench-erase: $(VENV)/ready
+	@$(BIN)/python -m bench.erase $(ARGS)
 
 bench-limits: $(VENV)/ready
 	@$(BIN)/python -m bench.limits $(ARGS)

@@ -23,6 +23,7 @@ from recollect.core.models import (
     Principal,
     Recalled,
     Receipt,
+    Restored,
     Similar,
 )
 from recollect.core.profile import Profile
@@ -52,6 +53,7 @@ __all__ = [
     "Recalled",
     "Receipt",
     "RecollectError",
+    "Restored",
     "Settings",
     "Similar",
     "StoreUnavailable",

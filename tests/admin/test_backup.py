@@ -61,7 +61,7 @@ def test_a_restore_brings_back_exactly_what_the_backup_held(open_memory: Open, t
     memory.add("c0", "user", "later")
     memory.add("new", "user", "later")
     memory.change_settings(rag_hybrid=None, rag_token_budget=5)
-    omar.erase(conversation="his")
+    omar.add("his", "user", "later")
     memory.restore(tmp_path / "copy.backup")
     assert everything(memory) == before
     assert [m.content for m in omar.history("his")] == ["own"]
@@ -89,7 +89,7 @@ def test_a_backup_moves_between_the_databases(tmp_path: Path, pg: str) -> None:
         there.restore(tmp_path / "one.backup")
         assert everything(there) == everything(here)
         there.backup(tmp_path / "two.backup")
-        here.erase(person="local")
+        here.add("c0", "user", "goes")
         here.restore(tmp_path / "two.backup")
         assert everything(here) == everything(there)
 
@@ -144,7 +144,7 @@ def test_a_bad_backup_is_refused_and_changes_nothing(open_memory: Open, tmp_path
     with pytest.raises((StoreUnavailable, InvalidInput)):
         memory.restore(source)
     assert everything(memory) == before
-    assert not list(tmp_path.glob("recollect-restore-*"))
+    assert not list(tmp_path.glob("*.private"))
 
 
 def test_a_restore_saves_exactly_what_it_replaces_while_others_write(open_memory: Open, tmp_path: Path) -> None:

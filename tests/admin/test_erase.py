@@ -48,7 +48,7 @@ def test_an_erased_conversation_takes_everything_with_it(memory: Memory) -> None
         "conversations": 1, "messages": 5, "entries": 5, "vectors": 5, "token_counts": 5, "briefs": 0,
         "brief_entries": 0, "settings": 0, "recalls": 0,
         "archived": 0, "dictionaries": 0, "topics": 5, "topic_messages": 5, "feedback": 0,
-        "profiles": 0, "consents": 0, "audit": 0,
+        "profiles": 0, "consents": 0, "audit": 0, "api_keys": 0,
     }  # fmt: skip
     assert receipt.scope == {"conversation": "trip"}
     assert (receipt.remaining, receipt.pending) == (0, False)
@@ -65,7 +65,7 @@ def test_one_message_can_be_erased_and_its_seq_stays_free(memory: Memory) -> Non
         "conversations": 0, "messages": 1, "entries": 1, "vectors": 1, "token_counts": 1, "briefs": 0,
         "brief_entries": 0, "settings": 0, "recalls": 0,
         "archived": 0, "dictionaries": 0, "topics": 0, "topic_messages": 1, "feedback": 0,
-        "profiles": 0, "consents": 0, "audit": 0,
+        "profiles": 0, "consents": 0, "audit": 0, "api_keys": 0,
     }  # fmt: skip
     assert [m.seq for m in memory.history("trip")] == [1, 3]
     assert memory.add("trip", "user", "next").seq == 4
@@ -96,7 +96,7 @@ def test_a_day_is_a_local_date_of_each_conversation(memory: Memory) -> None:
         "conversations": 0, "messages": 2, "entries": 2, "vectors": 1, "token_counts": 1, "briefs": 0,
         "brief_entries": 0, "settings": 0, "recalls": 0,
         "archived": 0, "dictionaries": 0, "topics": 0, "topic_messages": 1, "feedback": 0,
-        "profiles": 0, "consents": 0, "audit": 0,
+        "profiles": 0, "consents": 0, "audit": 0, "api_keys": 0,
     }  # fmt: skip
     assert [m.content for m in memory.history("riyadh")] == ["start"]
     assert len(memory.history("utc")) == 1
@@ -123,7 +123,7 @@ def test_a_person_is_erased_whole_and_alone(open_memory: Open) -> None:
         "conversations": 2, "messages": 2, "entries": 2, "vectors": 2, "token_counts": 2, "briefs": 0,
         "brief_entries": 0, "settings": 1, "recalls": 3,
         "archived": 0, "dictionaries": 0, "topics": 2, "topic_messages": 2, "feedback": 0,
-        "profiles": 0, "consents": 0, "audit": 1,
+        "profiles": 0, "consents": 0, "audit": 1, "api_keys": 0,
     }  # fmt: skip
     assert sara.metrics()["queries"] == 0
     assert sara.conversations() == []

@@ -51,7 +51,7 @@ SCOPE_TABLES = {
 WHOLE_STORE = {
     "open", "close", "enable_inline_reads", "due", "finish", "pending_erasures", "finish_erasures", "purge",
     "still_contains", "take_lease", "release_lease", "lease_holders", "free_leases", "forget", "find_in_files",
-    "read_start", "backup", "restore", "maintain", "examine",
+    "read_start", "find_erased", "backup", "restore", "work_left", "maintain", "examine",
     "use_embedder", "embedders", "current_embedder", "save_recalls", "forget_recalls", "recheck", "recheck_crowded",
     "contains", "slice_end",
     "setting_values", "save_acts", "forget_acts", "save_prompt_sizes", "secret", "stored_secret", "secret_digest",
@@ -111,7 +111,8 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
-    internal = {"open", "submit", "notice", "closed_error", "work_until", "warm_up", "flush", "put"}
+    internal = {"open", "submit", "notice", "closed_error", "work_until", "warm_up", "flush", "put",
+                "anchor", "when_forgotten", "private_folder"}  # fmt: skip
 
     def public(kind: type) -> dict[str, inspect.Signature]:
         return {

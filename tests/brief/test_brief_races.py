@@ -33,6 +33,7 @@ from support.summaries import (
     user_turns,
     wait_until,
 )
+from support.tables import ask
 from support.waiting import GIVE_UP_SECONDS, NEVER_SECONDS, run_to_end
 
 # R5: races.
@@ -128,6 +129,23 @@ def test_an_erase_while_the_model_thinks_is_no_error_and_leaves_nothing_behind(o
     brief = brief_of(memory)
     assert "tea" in brief_as_json(brief)
     assert "44" not in brief_as_json(brief)
+
+
+@pytest.mark.parametrize("scope", [{"conversation": "trip"}, {"person": "local"}, {"day": "2026-01-01"}])
+def test_a_brief_that_is_being_written_is_not_stored_once_its_messages_are_erased(
+    scope: dict[str, str], open_memory: Open, location: str
+) -> None:
+    model = SlowModel(lambda call: reply(" ".join(new_sentences(prompt_layout(call)))))
+    memory = open_memory(settings=eager_settings(), model=model)
+    memory.add_many("trip", user_turns("My shoe size is 44.", "I like tea.", "I like cake.", "Good night."))
+    thread = threading.Thread(target=lambda: run_at_once(lambda: memory.compress("trip")))
+    thread.start()
+    assert model.asked.wait(300)
+    memory.erase(**scope)
+    model.may_answer.set()
+    thread.join(300)
+    assert memory.drain().complete
+    assert ask(location, "SELECT count(*) FROM briefs") == ask(location, "SELECT count(*) FROM brief_entries") == [(0,)]
 
 
 def test_a_fold_waits_for_another_holders_lease_until_it_expires(open_memory: Open, clock: FakeClock) -> None:

@@ -1,6 +1,6 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 6
+    python tests/golden/build.py 7
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
@@ -228,6 +228,11 @@ def people_rows() -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
+def erased_rows() -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the table that came with schema 7."""
+    return {"tombstones": [{"hash": bytes(range(16)), "erasure": "0198-golden", "salt": bytes(16), "at": START}]}
+
+
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
@@ -240,7 +245,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
     ]  # fmt: skip
     stored = [{name: value for name, value in one.items() if name != "content"} for one in messages()]
     found = {"conversations": described, "messages": stored} | work_rows() | recall_rows() | brief_rows()
-    return found | topic_rows() | people_rows()
+    return found | topic_rows() | people_rows() | erased_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:

@@ -79,6 +79,24 @@ def test_an_erased_conversation_leaves_no_name_in_the_log(location: str, open_me
         assert b"zqname4711" not in b"".join((*read_blocks(location), *read_blocks(f"{location}-wal")))
 
 
+def test_what_another_process_noted_of_a_person_is_not_written_after_their_erase(
+    location: str, open_memory: Open, clock: FakeClock
+) -> None:
+    there, here = open_memory(person="zanzibarcanary"), open_memory(person="zanzibarcanary")
+    there.set_profile({"notes": "I work night shifts."})
+    there.set_consent(True)
+    there.add("trip", "user", "When can I sleep?")
+    there.context("trip", "When do I work?")  # noted there, and written later
+    clock.advance(timedelta(seconds=1))
+    here.erase(person="zanzibarcanary")
+    there.drain()
+    assert there.audit() == []
+    assert there.metrics()["queries"] == 0
+    there.recall("Is anything left?")
+    there.drain()
+    assert there.metrics()["queries"] == 1
+
+
 def test_uses_are_written_by_the_worker_and_at_the_end(location: str, open_memory: Open) -> None:
     memory = open_memory()
     memory.set_profile({"preferences": {"languages": ["Python"]}})

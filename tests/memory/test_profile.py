@@ -278,7 +278,7 @@ def test_a_backup_carries_profile_consent_and_audit_log(open_memory: Open, tmp_p
     copy = open_memory(location=tmp_path / "copy.backup")
     assert copy.profile() == before
     assert [(entry.at, entry.action, entry.details) for entry in copy.audit()] == log
-    memory.revoke_consent()
+    memory.set_profile({"notes": "changed later"})
     memory.restore(tmp_path / "copy.backup")
     assert memory.profile() == before
     assert [(entry.at, entry.action, entry.details) for entry in memory.audit()] == log
@@ -293,7 +293,7 @@ def test_profiles_move_between_the_databases(tmp_path: Path, pg: str) -> None:
         there.restore(tmp_path / "one.backup")
         assert there.profile() == here.profile()
         there.backup(tmp_path / "two.backup")
-        here.revoke_consent()
+        here.set_profile({"notes": "changed later"})
         here.restore(tmp_path / "two.backup")
         assert here.profile() == there.profile()
 

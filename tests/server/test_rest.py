@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,7 +18,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from recollect.core.models import Context
+from recollect.memory import AsyncMemory
 from recollect.server import request
+from recollect.server.exports import MAX_EXPORTS, ExportSlots
+from recollect.server.guard import Refusal
 from recollect.server.telemetry import JsonLogFormatter
 from support.serving import RunningServer, make_server, read_all_bytes
 from support.upstream import ANSWER, ModelServer
@@ -248,3 +254,33 @@ def test_a_context_is_encoded_like_all_other_answers() -> None:
         context = Context((message, message | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
         assert request.encode_json(context) == request._ENCODER.encode(context).encode("utf-8", "replace")
         assert json.loads(request.encode_json(context))["tokens"] == 12
+
+
+def test_a_person_has_one_export_at_a_time_and_a_process_only_some(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_exporting, may_go_on = threading.Event(), threading.Event()
+    export = AsyncMemory.export
+
+    async def slow_export(self: AsyncMemory, target: Any) -> int:
+        is_exporting.set()
+        assert await asyncio.to_thread(may_go_on.wait, 60)
+        return await export(self, target)
+
+    with make_server(db) as server, ThreadPoolExecutor(1) as pool:
+        add(server, "trip", "hello there")
+        monkeypatch.setattr(AsyncMemory, "export", slow_export)
+        first = pool.submit(server.new_client().get, "/api/v1/memory/export")
+        assert is_exporting.wait(60)
+        refused = server.client.get("/api/v1/memory/export")
+        assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (
+            429, "too_many_exports", True,
+        )  # fmt: skip
+        assert refused.headers["Retry-After"] == "5"
+        may_go_on.set()
+        assert first.result(60).text.count("hello there") == 1
+        assert server.client.get("/api/v1/memory/export").status_code == 200
+    slots = ExportSlots()
+    releases = [slots.claim(f"person {number}") for number in range(MAX_EXPORTS)]
+    with pytest.raises(Refusal):
+        slots.claim("one more")
+    releases[0]()
+    slots.claim("one more")

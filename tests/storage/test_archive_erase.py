@@ -178,5 +178,5 @@ def test_postgres_vacuums_every_table_that_may_hold_what_was_said(pg: str) -> No
     Memory(pg, worker=False, embedder=FakeEmbedder()).close()
     tables = {name for (name,) in ask(pg, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")}
     assert tables - set(VACUUMED) == {
-        "schema_migrations", "embedders", "leases", "erasures", "api_keys", "sessions",
+        "schema_migrations", "embedders", "leases", "erasures", "tombstones",
     }  # fmt: skip

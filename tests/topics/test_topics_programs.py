@@ -58,6 +58,7 @@ class Program:
             similarity_threshold=choose((None, None, None, 0.0, 0.5, 1.0)),
         )
         self.texts: dict[str, str] = {}  # texts by the ids of messages
+        self.erased: set[str] = set()  # ids of messages, which no restore brings back
         self.backups: list[tuple[Path, dict[str, str]]] = []
         self.count = 0
 
@@ -106,20 +107,23 @@ class Program:
         if self.texts:
             message = self.dice.choice(sorted(self.texts))
             memory.erase(message=message)
-            del self.texts[message]
+            self.forget({message})
 
     def erase_day(self, memory: Memory) -> None:
         if self.texts:
             memory.erase(day=str(self.dice.choice(memory.history("trip")).at.date()), conversation="trip")
-            left = {message.id for message in memory.history("trip")}
-            self.texts = {message_id: text for message_id, text in self.texts.items() if message_id in left}
+            self.forget(self.texts.keys() - {message.id for message in memory.history("trip")})
 
     def erase_topic(self, memory: Memory) -> None:
         for topic in self.choose_topics(1):
             ids = self.members(topic)
             memory.erase(topic=topic.id)
-            for each in ids:
-                del self.texts[each]
+            self.forget(set(ids))
+
+    def forget(self, ids: set[str]) -> None:
+        """Note that these messages were erased."""
+        self.erased |= ids
+        self.texts = {message_id: text for message_id, text in self.texts.items() if message_id not in ids}
 
     def merge(self, memory: Memory) -> None:
         if len(chosen := self.choose_topics(2)) == 2:
@@ -170,7 +174,7 @@ class Program:
         if self.backups:
             path, said = self.dice.choice(self.backups)
             memory.restore(path)
-            self.texts = dict(said)
+            self.texts = {message_id: text for message_id, text in said.items() if message_id not in self.erased}
 
     def ask(self, memory: Memory) -> None:
         memory.search_topics("some words")

@@ -5,10 +5,11 @@ Server and chat use this instead of the store. API keys and sessions are in `adm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from recollect.core.message import Anchor
 from recollect.core.models import Principal
 from recollect.core.protocols import Clock
 from recollect.core.text import hash_name
@@ -38,7 +39,7 @@ class SharedServerState:
 
     def __init__(self, memory: StoredMemory) -> None:
         self._principal, self._clock = memory.principal, memory.clock
-        self._rows = memory.store.server_state
+        self._store, self._rows = memory.store, memory.store.server_state
 
     async def first_fingerprint(self, idempotency_key: str, fingerprint: bytes) -> bytes:
         """Return the fingerprint that the key was first used with; store this one if the key is new."""
@@ -50,6 +51,10 @@ class SharedServerState:
         Only a digest of the name is stored, so that a temporary conversation leaves no name behind.
         """
         await self._rows.mark_stopped(self._principal, hash_name(conversation), now=self._clock.now())
+
+    async def find_erased(self, anchors: Sequence[Anchor]) -> set[Anchor]:
+        """Return those of these anchors, of any people, of which a message was erased by any process."""
+        return await self._store.find_erased(anchors)
 
     async def stop_times(
         self, conversations: Iterable[ConversationKey], *, since: datetime

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from recollect.core.text import MAX_TITLE_CHARACTERS, check_identity, replace_un
 from recollect.formats import Batch, ExportedProfile, LeftOut, Skipped, detect_file_format, ndjson_lines, read_file
 from recollect.runtime.ids import new_id
 from recollect.storage.file_drafts import clear_drafts
+from recollect.storage.private_folder import private_folder
 from recollect.storage.store import SqlStore
 
 PAGE_MESSAGES: Final = 500
@@ -64,6 +66,15 @@ async def export(store: SqlStore, principal: Principal, scope: Scope, target: Pa
 
     await asyncio.to_thread(write_file)
     return count
+
+
+def private_folder_beside(database: Path | None) -> AbstractContextManager[Path]:
+    """Return a context with a new private folder: beside an SQLite database, else one of the user (None).
+
+    What is put there is deleted when the context ends; after a kill, when the database is opened the next time.
+    """
+    is_usable = database is not None and database.parent.is_dir()
+    return private_folder(os.path.realpath(database) if database is not None and is_usable else None)
 
 
 def _check_target(store: SqlStore, target: Path) -> None:

@@ -19,12 +19,13 @@ from typing import Final
 from recollect.admin.server_state import SharedServerState
 from recollect.chat import answers
 from recollect.chat.answers import Prompt
+from recollect.chat.erasure_watch import ErasureWatch
 from recollect.chat.run import ChatRequest, ChatRun, error_to_json
 from recollect.core import assistant
 from recollect.core.answer_pieces import StreamedAnswer
-from recollect.core.errors import Conflict, InvalidInput, NotFound, RecollectError
+from recollect.core.errors import Conflict, InvalidInput, NotFound, RecollectError, question_erased
 from recollect.core.history_match import FOLLOWS_KEY
-from recollect.core.message import Message
+from recollect.core.message import Anchor, Message
 from recollect.core.models import JsonObject
 from recollect.core.text import check_identity
 from recollect.memory import AsyncMemory
@@ -43,6 +44,7 @@ class _AnswerState:
     question_text: str
     model: str
     question: Message | None = None  # as stored; None if nothing is stored
+    anchor: Anchor | None = None  # where the answer belongs; None if nothing is stored
     prompt: Prompt | None = None
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     started: float = field(default_factory=time.perf_counter)
@@ -69,6 +71,7 @@ class Chats:
         self._memory = memory
         self._running: dict[tuple[str, str], set[ChatRun]] = {}  # by person and conversation
         self._stop_watcher: asyncio.Task[None] | None = None
+        self._erasures = ErasureWatch()
 
     def count_running(self, person: str) -> int:
         """Return how many answers are being written for a person."""
@@ -94,6 +97,8 @@ class Chats:
         self._running.setdefault(key, set()).add(run)
         try:
             earlier_answer = await self._store_question(memory, request, state) if request.memory == "on" else None
+            if earlier_answer is None and state.question is not None:
+                state.anchor = await memory.anchor(request.conversation, [state.question])
         except BaseException as error:
             self._remove(key, run)
             run.fail(error)
@@ -168,7 +173,8 @@ class Chats:
             if run.stopped:
                 run.writing.cancel()
             try:
-                await run.writing
+                with self._erasures.watch(memory, state.anchor, run.end_erased):
+                    await run.writing
             except asyncio.CancelledError:
                 if not run.stopped:
                     run.writing.cancel()
@@ -259,8 +265,10 @@ class Chats:
         answer, error, message = state.answer, state.error, None
         if run.stopped:
             answer.finish_reason = "stopped"
+        if run.erased:
+            error = question_erased()
         content = answer.content or answer.refusal
-        if request.memory == "on" and content and state.question is not None:
+        if request.memory == "on" and content and state.question is not None and not run.erased:
             try:
                 message = await self._store_answer(memory, request, state, state.question, content, run.stopped)
             except Exception as failure:  # noqa: BLE001 - nothing may escape the task: listeners get an event
@@ -299,7 +307,7 @@ class Chats:
             "role": "assistant", "content": content, "id": None if request_id is None else answer_id(request_id),
             "model_variant": state.answer.model or state.model, "metadata": metadata,
         }  # fmt: skip
-        (stored,) = await memory.put(request.conversation, [fields])
+        (stored,) = await memory.put(request.conversation, [fields], anchor=state.anchor)
         return stored.message
 
 

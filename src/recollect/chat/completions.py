@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recollect.chat import answers
+from recollect.chat.erasure_watch import ErasureWatch
 from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match, task_prompts, unnamed_chat
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError
-from recollect.core.message import Message, within_limit
+from recollect.core.message import Anchor, Message, within_limit
 from recollect.core.models import Context, JsonObject
 from recollect.core.task_prompts import INSTRUCTION_ROLES
 from recollect.core.text import replace_unstorable
@@ -62,6 +63,7 @@ class Completion:
     client_messages: Sequence[Mapping[str, Any]] = ()  # as the client sent them, without memory
     question: str = ""
     newest: Message | None = None  # the client's newest message, as stored
+    anchor: Anchor | None = None  # where the answer belongs; None if nothing is stored
     degraded: list[str] = field(default_factory=list)
     memory_tokens: int = 0
     context_ms: float = 0.0
@@ -82,6 +84,7 @@ class Completions:
         self._upstream = upstream
         self._running: Counter[str] = Counter()  # by person
         self._storing: set[asyncio.Task[None]] = set()
+        self._erasures = ErasureWatch()
 
     def count_running(self, person: str) -> int:
         """Return how many answers are being written for a person."""
@@ -158,10 +161,13 @@ class Completions:
         """Store the new messages of the dialogue, then replace the request's messages by a prompt with memory."""
         stored: Sequence[Message | None] = [None] * len(dialogue)
         if completion.mode == "on":
-            stored = await completion.memory.merge(
+            messages = await completion.memory.merge(
                 completion.conversation, dialogue, request_key=attempt.key, is_retry=attempt.is_retry
             )
-            completion.newest, completion.conversation = stored[-1], stored[-1].conversation
+            completion.newest, completion.conversation = messages[-1], messages[-1].conversation
+            answered = [messages[question_index], messages[-1]]
+            completion.anchor = await completion.memory.anchor(messages[-1].conversation, answered)
+            stored = messages
         elif completion.conversation is None:
             completion.conversation = await completion.memory.find_conversation(dialogue)
         if not completion.question.strip():
@@ -195,7 +201,9 @@ class Completions:
             content = completion.answer.content + self._notice_after(completion)
             reply = _to_completion_json(completion, {"message": {"role": "assistant", "content": content}})
         else:
-            reply = await self._upstream.complete(completion.request)
+            with self._erasures.watch(completion.memory, completion.anchor) as watched:
+                async with watched.unless_erased():
+                    reply = await self._upstream.complete(completion.request)
             completion.answer.add_reply(reply)
         await self.store(completion)
         return reply
@@ -208,9 +216,8 @@ class Completions:
                 async for chunk in self._quote_in_chunks(completion):
                     yield chunk
             else:
-                async with aclosing(self._upstream.stream(completion.request)) as chunks:
+                async with aclosing(self._stream_upstream(self._upstream, completion)) as chunks:
                     async for chunk in chunks:
-                        completion.answer.add_chunk(chunk)
                         yield chunk
                 if completion.answer.is_empty and completion.answer.finish_reason is None:
                     raise ProviderUnavailable("provider_bad_reply", f"{self._upstream.host} answered with nothing.")
@@ -226,6 +233,18 @@ class Completions:
             self._storing.add(storing)
             storing.add_done_callback(self._storing.discard)
             await asyncio.shield(storing)
+
+    async def _stream_upstream(self, upstream: Upstream, completion: Completion) -> AsyncGenerator[JsonObject, None]:
+        """Yield the chunks of the model, until the question is erased."""
+        with self._erasures.watch(completion.memory, completion.anchor) as watched:
+            async with aclosing(upstream.stream(completion.request)) as chunks:
+                while True:
+                    async with watched.unless_erased():
+                        chunk = await anext(chunks, None)
+                    if chunk is None:
+                        return
+                    completion.answer.add_chunk(chunk)
+                    yield chunk
 
     async def _quote_in_chunks(self, completion: Completion) -> AsyncGenerator[JsonObject, None]:
         text = await self._quote_memory(completion)
@@ -281,7 +300,7 @@ class Completions:
                 "metadata": metadata, "tool_calls": answer.tool_calls, "model_variant": variant,
             }  # fmt: skip
             try:
-                await completion.memory.put(newest.conversation, [fields])
+                await completion.memory.put(newest.conversation, [fields], anchor=completion.anchor)
             except RecollectError as error:
                 log.warning("an answer cannot be stored: %s", error.code)
                 completion.degraded.append("store")

@@ -50,7 +50,7 @@ class ChatRun:
 
     def __init__(self, started: datetime, id: str | None = None) -> None:
         self.started, self.id = started, id  # the id of the question, if the caller chose it
-        self.stopped = False
+        self.stopped = self.erased = False  # erased: stopped, because the question was erased
         self.listeners = 0  # responses that send its events now
         self.task: asyncio.Task[None] | None = None  # writes and stores the answer
         self.writing: asyncio.Task[None] | None = None  # the part of it that `stop` cancels
@@ -99,6 +99,11 @@ class ChatRun:
         self.stopped = True
         if self.writing is not None:
             self.writing.cancel()
+
+    def end_erased(self) -> None:
+        """Stop writing the answer to a question that was erased. Nothing of it is stored."""
+        self.stop()
+        self.erased = self.stopped
 
 
 def refused_events(error: RecollectError) -> tuple[ChatEvent, ChatEvent]:

@@ -40,7 +40,11 @@ def tune(
     "conversation": "…"}; the conversation may be left out. All weights that add up to 1 are tried, and compared by
     NDCG@5: how near to the top the right messages are among the first five.
     """
-    with open_source(file) as labelled, call.open(must_exist=True) as memory, show_progress(memory, "Trying weights"):
+    with (
+        open_source(file, call.file) as labelled,
+        call.open(must_exist=True) as memory,
+        show_progress(memory, "Trying weights"),
+    ):
         tuned = memory.tune(labelled, apply=apply, step=step)
     if call.json:
         print_json(tuned)
@@ -113,7 +117,7 @@ def bench(
     if file is None:
         measured = _measure(call, None, sample)
     else:
-        with open_source(file) as labelled:
+        with open_source(file, call.file) as labelled:
             measured = _measure(call, str(labelled), sample)
     if call.json:
         print_json(measured)

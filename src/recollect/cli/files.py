@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from recollect.admin.transfer import MAX_REPORTED_SKIPS
+from recollect.admin.transfer import MAX_REPORTED_SKIPS, private_folder_beside
 from recollect.cli.catch_up import MAX_QUICK_MESSAGES, catch_up, count_searchable, render_searchable
 from recollect.cli.display import (
     print_json,
@@ -29,11 +28,13 @@ from recollect.cli.display import (
 )
 from recollect.cli.options import Call, ExitCode, confirm, find_own_shell_name
 from recollect.core.errors import Conflict, InvalidInput
-from recollect.core.models import Imported
+from recollect.core.models import Imported, Restored
 from recollect.formats import FORMATS, source_size
 from recollect.sync import Memory
 
 MAX_SHOWN_REASONS: Final = 5  # why something was skipped
+PASSAGES_PER_SECOND: Final = 120  # of the built-in embedder on two cores; most messages have one
+MADE_AGAIN: Final = {"tokens": "token counts", "vectors": "vectors", "briefs": "briefs", "topics": "topics and archive"}
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -80,15 +81,34 @@ def restore(
     has_data = file is not None and file.exists() and file.stat().st_size > 0
     saved = _name_saved_copy(file) if file is not None and has_data else None
     with call.open() as memory, spinner("Restoring"):
-        memory.restore(source, save_to=saved)
+        restored = memory.restore(source, save_to=saved)
     if saved is not None:
         print_note(f"The database as it was before is saved in {saved}")
     elif call.kind == "postgresql":
         print_note("note: no automatic backup was made.")
     if call.json:
-        print_json({"restored": str(source), "database": call.shown_db, "saved": None if saved is None else str(saved)})
+        saved_in = None if saved is None else str(saved)
+        print_json({"restored": str(source), "database": call.shown_db, "saved": saved_in} | restored.to_dict())
     else:
         print_line(f"{call.shown_db} now holds what {source} holds.")
+        _print_restored(restored)
+
+
+def _print_restored(restored: Restored) -> None:
+    if restored.left_out:
+        messages = render_count(restored.left_out.get("messages", 0), "message")
+        print_line(f"Erased since the backup was made, so not brought back: {messages} and what was derived from them.")
+    for kind, name in MADE_AGAIN.items():
+        count = restored.made_again.get(kind, 0)
+        if count:
+            print_line(f"The worker makes again: {name} of {render_count(count, 'message')}{_estimate(kind, count)}.")
+
+
+def _estimate(kind: str, count: int) -> str:
+    minutes = count / PASSAGES_PER_SECOND / 60
+    if kind != "vectors" or minutes < 1:
+        return ""
+    return f" (about {minutes:.0f} minutes with the built-in embedder; they are found by words meanwhile)"
 
 
 def _name_saved_copy(file: Path) -> Path:
@@ -105,8 +125,8 @@ def export(
     `recollect import` reads it again.
     """
     if target == "-":
-        with tempfile.TemporaryDirectory(prefix="recollect-export-") as folder, call.open(must_exist=True) as memory:
-            file = Path(folder) / "export.ndjson"
+        with call.open(must_exist=True) as memory, private_folder_beside(call.file) as folder:
+            file = folder / "export.ndjson"
             count = memory.export(file)
             with file.open("rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
@@ -145,7 +165,7 @@ def import_(
     stored already are not stored twice, so the same command goes on after an interruption. Messages can be found by
     words when they are stored, and by meaning as the work goes on. The exit code is 5 if something could not be read.
     """
-    with open_source(source, folders=True) as file:
+    with open_source(source, call.file, folders=True) as file:
         if dry_run and call.file is not None and not call.file.exists():
             call = dataclasses.replace(call, db=":memory:")  # a dry run creates no database
         with call.open() as memory, _explain_interruption(memory):
@@ -187,10 +207,10 @@ def _explain_interruption(memory: Memory) -> Iterator[None]:
 
 
 @contextmanager
-def open_source(source: str, *, folders: bool = False) -> Iterator[Path]:
-    """Yield the path of the file or, with `folders`, the folder; for "-" that of a temporary file with what stdin had.
+def open_source(source: str, database: Path | None, *, folders: bool = False) -> Iterator[Path]:
+    """Yield the path of the file or, with `folders`, of the folder. Raise InvalidInput if there is none.
 
-    Raise InvalidInput if there is no such file.
+    For "-" it is the path of a private file beside the database, with what stdin holds.
     """
     if source != "-":
         path = Path(source)
@@ -200,10 +220,11 @@ def open_source(source: str, *, folders: bool = False) -> Iterator[Path]:
             raise InvalidInput("not_a_file", f"{source} is not a file.")
         yield path
         return
-    with tempfile.NamedTemporaryFile(prefix="recollect-import-") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
-        yield Path(spool.name)
+    with private_folder_beside(database) as folder:
+        spool = folder / "stdin"
+        with spool.open("xb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+        yield spool
 
 
 def _print_imported(result: Imported, searchable: tuple[int, int], *, dry_run: bool, json: bool) -> None:

@@ -55,3 +55,9 @@ class ProviderUnavailable(RecollectError):
     """A model or embedder did not answer usefully."""
 
     retryable = True
+
+
+def question_erased() -> Conflict:
+    """Return the error for an answer that is not stored, because what it answers was erased meanwhile."""
+    message = "The question was erased while its answer was being written. The answer is not stored."
+    return Conflict("question_erased", message)

@@ -123,6 +123,18 @@ class Appended(Record):
     created: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor(Record):
+    """The stored messages that an answer belongs to: its question, and what it follows.
+
+    The answer is stored only while they are: not after one of them was erased, even if something else has its name by
+    then. `messages` has the id and seq of each.
+    """
+
+    conversation_key: int
+    messages: tuple[tuple[str, int], ...]
+
+
 CONTENT_LIMIT: Final = 1024 * 1024  # bytes of UTF-8
 METADATA_LIMIT: Final = 64 * 1024  # bytes of JSON
 TOOL_CALLS_LIMIT: Final = CONTENT_LIMIT  # bytes of JSON

@@ -136,6 +136,20 @@ class Imported(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Restored(Record):
+    """The outcome of a restore.
+
+    `left_out` counts the rows of the backup that were erased here since it was made, and so were not brought back.
+    `made_again` is what the backup did not have, or not completely: the worker makes it. It has for each kind (tokens,
+    vectors, briefs, topics) how many messages the worker goes through. Without their vectors, messages are found by
+    words alone; nothing else is missing meanwhile.
+    """
+
+    left_out: dict[str, int] = field(default_factory=dict)
+    made_again: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Record):
     """One line of the doctor's report. `state` is ok, warning or error; `fix` says what to do about it."""
 

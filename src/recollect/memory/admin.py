@@ -12,7 +12,7 @@ from recollect.admin import doctor, transfer
 from recollect.admin.access import Access
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
-from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt
+from recollect.core.models import Done, Finding, Imported, JsonObject, Receipt, Restored
 from recollect.core.scope import ConversationScope, PersonScope, Scope, StoreScope, erase_scope
 from recollect.core.text import check_identity
 from recollect.memory.lifecycle import Lifecycle
@@ -145,17 +145,21 @@ class AdminMixin(Lifecycle):
         await self._ready()
         await self._store.backup(Path(target))
 
-    async def restore(self, source: str | os.PathLike[str], *, save_to: str | os.PathLike[str] | None = None) -> None:
+    async def restore(
+        self, source: str | os.PathLike[str], *, save_to: str | os.PathLike[str] | None = None
+    ) -> Restored:
         """Replace everything in the database, of everybody, by what a backup holds.
 
-        With `save_to`, what is replaced is first written to a backup of its own. No message is lost in between.
+        What was erased since the backup was made stays erased, and API keys stay as they are. With `save_to`, what is
+        replaced is first written to a backup of its own. No message is lost in between.
         """
         await self._ready()
         saved = None if save_to is None else Path(save_to)
-        await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
+        left_out = await self._store.restore(Path(source), now=self._clock.now(), save_to=saved)
         self._embedding.reset()
         self._forget(StoreScope())
         self._work.notify()
+        return Restored(left_out, await self._store.work_left())
 
     # Erasing
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from recollect.admin.compose import compose
 from recollect.admin.current_settings import SettingsBook
 from recollect.admin.erase import erase
+from recollect.admin.transfer import private_folder_beside
 from recollect.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from recollect.core.models import Principal, Receipt
 from recollect.core.protocols import Clock, Embedder, Model
@@ -145,6 +148,10 @@ class Lifecycle:
         """Return the chat model that the settings name, if any."""
         return self._components.upstream
 
+    def private_folder(self) -> AbstractContextManager[Path]:
+        """Return a context with a new folder for text that lies outside of the database for a moment."""
+        return private_folder_beside(self._components.database)
+
     # Opening and closing
 
     async def open(self) -> Self:
@@ -225,6 +232,13 @@ class Lifecycle:
             raise
         self._forget(scope)
         return receipt
+
+    def when_forgotten(self, name: str, forget: Callable[[str | None], None]) -> None:
+        """Call `forget` with the person, or with None for everybody, when something of them was erased here.
+
+        It is for what other parts keep of people's words. The same name again replaces the earlier function.
+        """
+        self._shared.caches.register(name, forget)
 
     async def _flush_buffers(self) -> None:
         """Write the rows that were noted while questions were answered."""

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Final
 
 from recollect.core import arguments, times
-from recollect.core.errors import InvalidInput
-from recollect.core.message import Appended, Draft, Message, make_draft
+from recollect.core.errors import InvalidInput, question_erased
+from recollect.core.message import Anchor, Appended, Draft, Message, make_draft
 from recollect.core.models import Conversation
 from recollect.core.scope import ConversationScope
 from recollect.core.text import check_identity
@@ -64,24 +64,46 @@ class LogMixin(Lifecycle):
         return stored
 
     async def put(
-        self, conversation: str, messages: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None
+        self,
+        conversation: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        expected_seq: int | None = None,
+        anchor: Anchor | None = None,
     ) -> list[Appended]:
         """Store messages without waking the worker, whose work would compete with the answer being written.
 
-        With `expected_seq`, store and return nothing unless the conversation's newest message has this seq.
+        With `expected_seq`, store and return nothing unless the conversation's newest message has this seq. An answer
+        comes with its `anchor`: it raises Conflict if what it answers was erased.
         """
         await self._ready()
         texts = [message.get("content") for message in messages if isinstance(message, Mapping)]
         characters = sum(len(text) for text in texts if isinstance(text, str))
-        submit = self.submit if expected_seq is None else partial(self.submit, expected_seq=expected_seq)
+        submit = partial(self.submit, expected_seq=expected_seq, anchor=anchor)
         if characters > INLINE_CHARACTERS:
             future = await asyncio.to_thread(submit, conversation, messages)
         else:
             future = submit(conversation, messages)
         return await asyncio.wrap_future(future)
 
+    async def anchor(self, conversation: str, messages: Sequence[Message]) -> Anchor:
+        """Return where an answer to these stored messages belongs. Call it before the prompt is built.
+
+        Raise Conflict if one of them is erased already.
+        """
+        await self._ready()
+        anchor = await self._store.find_anchor(self._principal, conversation, messages)
+        if anchor is None:
+            raise question_erased()
+        return anchor
+
     def submit(
-        self, conversation: str, messages: Sequence[Mapping[str, Any]], *, expected_seq: int | None = None
+        self,
+        conversation: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        expected_seq: int | None = None,
+        anchor: Anchor | None = None,
     ) -> Future[list[Appended]]:
         """Queue messages of an open memory for writing. The future resolves when they are durable. Thread-safe.
 
@@ -95,7 +117,9 @@ class LogMixin(Lifecycle):
             nothing: Future[list[Appended]] = Future()
             nothing.set_result([])
             return nothing
-        return self._store.log.submit(self._principal, conversation, checked, now=now, expected_seq=expected_seq)
+        return self._store.log.submit(
+            self._principal, conversation, checked, now=now, expected_seq=expected_seq, anchor=anchor
+        )
 
     def notice(self) -> None:
         """Tell the worker that messages were stored, so that it looks now."""

@@ -33,6 +33,7 @@ from recollect.server import (
 )
 from recollect.server.connections import TABLE_KEY, ConnectionLimits, ConnectionTable, fit_to_file_limit
 from recollect.server.embeddings import Embeddings
+from recollect.server.exports import ExportSlots
 from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import LOOPBACK_HOSTS, OPEN_PATHS, Guard, GuardRules
 from recollect.server.request import ServerParts, json_response
@@ -120,6 +121,7 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
     )  # fmt: skip
     app.state.parts, app.state.max_streams = parts, settings.server_streams
     app.state.embeddings = Embeddings(parts.memory)
+    app.state.exports = ExportSlots()
     problems.install_handlers(app)
     for router in (
         routes_log.router, routes_recall.router, routes_recall.memory_router, routes_profile.router,

@@ -5,21 +5,14 @@ The field names of `debug/retrieval` and `debug/stats` are those of the recall f
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
-
-from fastapi.responses import StreamingResponse
 
 from recollect.core.errors import Denied
 from recollect.core.models import Hit, JsonObject, Recalled
-from recollect.memory import AsyncMemory
 from recollect.settings import CHOSEN_BY_PERSON, Settings
 
 HIDDEN_SETTINGS: Final = frozenset(("api_key", "model_url", "embedder_url"))
-READ_BYTES: Final = 1 << 16  # read from an export at a time
 _SOURCE_BY_ARM: Final = {"dense": "dense", "bm25": "fts", "code": "code", "date": "date"}
 
 
@@ -107,19 +100,3 @@ def check_changes(changes: Mapping[str, Any], *, is_operator: bool, everybody: b
     not_personal = sorted(set(changes) - CHOSEN_BY_PERSON)
     if not is_operator and (everybody or (not_personal and not_personal[0] in Settings.model_fields)):
         raise Denied("scope_needed", "Only the operator may change that: it needs a key with the scope 'admin'.")
-
-
-async def export_response(memory: AsyncMemory) -> StreamingResponse:
-    """Stream everything that the person has. The temporary file is deleted before it is sent, and closed after it."""
-    with tempfile.TemporaryDirectory(prefix="recollect-export-") as folder:
-        target = Path(folder) / "export.ndjson"
-        await memory.export(target)
-        file = await asyncio.to_thread(target.open, "rb")
-
-    def read_blocks() -> Iterator[bytes]:
-        with file:
-            while block := file.read(READ_BYTES):
-                yield block
-
-    headers = {"Content-Disposition": 'attachment; filename="recollect.ndjson"'}
-    return StreamingResponse(read_blocks(), media_type="application/x-ndjson", headers=headers)

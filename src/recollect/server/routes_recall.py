@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from recollect.core import models
 from recollect.core.errors import InvalidInput
-from recollect.server import diagnostics, schemas
+from recollect.server import diagnostics, exports, schemas
 from recollect.server.problems import problem_responses
 from recollect.server.request import (
     Caller,
@@ -23,6 +23,7 @@ from recollect.server.request import (
 
 router = APIRouter(prefix="/api/v1", tags=["recall"])
 memory_router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
+_EXPORT_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/x-ndjson": {}}}}
 
 QuestionParam = Annotated[str, Query(max_length=4096, description="the question, as any text")]
 MomentParam = Annotated[schemas.Moment | None, Query()]
@@ -118,10 +119,14 @@ async def _read_settings(caller: Caller) -> models.JsonObject:
     return diagnostics.settings_to_json(settings, origins)
 
 
-@memory_router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+@memory_router.get(
+    "/export",
+    response_class=Response,
+    responses=_EXPORT_RESPONSE | problem_responses(429),
+)
 async def export(caller: Reader) -> Response:
     """Export everything that the person has as NDJSON, which `recollect import` reads."""
-    return await diagnostics.export_response(caller.memory)
+    return await exports.export_response(caller.memory, caller.request.app.state.exports)
 
 
 @memory_router.delete("", response_model=models.Receipt)

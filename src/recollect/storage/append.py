@@ -12,8 +12,9 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 from recollect.core import times, word_index
+from recollect.core.errors import question_erased
 from recollect.core.json_text import to_json
-from recollect.core.message import FIELDS, Appended, Draft, Message
+from recollect.core.message import FIELDS, Anchor, Appended, Draft, Message
 from recollect.core.models import About, Principal
 from recollect.storage.driver import Row, Transaction
 from recollect.storage.rows import message_row, stored_message, to_message
@@ -39,6 +40,7 @@ class Request:
     now: int
     prepared: Sequence[tuple[Draft, bytes]]
     expected_seq: int | None = None
+    anchor: Anchor | None = None  # of an answer: it is stored only if these messages still are
 
     def lock(self, tx: Transaction) -> Row | None:
         """Find the conversation or create it. Others cannot append to it until the transaction ends.
@@ -49,6 +51,8 @@ class Request:
             row = tx.one("lock_conversation", person=self.principal.person, conversation=self.conversation)
             if row is not None or self.expected_seq is not None:
                 return row
+            if self.anchor is not None:
+                raise question_erased()
             tx.run(
                 "create_conversation",
                 person=self.principal.person,
@@ -97,6 +101,10 @@ class _ConversationAppend:
     def add(self, tx: Transaction, request: Request) -> list[Appended]:
         if request.expected_seq not in (None, self._seq):
             return []
+        if request.anchor is not None and (
+            request.anchor.conversation_key != self._key or find_erased(tx, [request.anchor])
+        ):
+            raise question_erased()
         stored = self._stored_messages(tx, [draft for draft, _ in request.prepared])
         result = []
         for draft, words in request.prepared:
@@ -130,6 +138,18 @@ class _ConversationAppend:
                 first_at=min(moments),
                 last_at=max(moments),
             )
+
+
+def find_erased(tx: Transaction, anchors: Sequence[Anchor]) -> set[Anchor]:
+    """Return the anchors of which a message is not stored any more."""
+    places = [
+        (anchor, (anchor.conversation_key, seq, message_id))
+        for anchor in anchors
+        for message_id, seq in anchor.messages
+    ]
+    rows = tx.all("standing_messages", cursors=to_json([place for _, place in places]))
+    standing = {(row["conversation_key"], row["seq"], row["id"]) for row in rows}
+    return {anchor for anchor, place in places if place not in standing}
 
 
 def save_messages(tx: Transaction, rows: Sequence[Row]) -> None:

@@ -2,14 +2,15 @@
 
 Copied are rows that are not derived (the log, settings, profiles, consents, keys, the audit log), and derived rows that
 cannot be made again as they were: briefs, which a model may have written, and topics, which people may have changed.
-Words are made again at once, so that everything can be found. Rows get new keys. Archived texts are copied unpacked;
+Words are made again at once, so that everything can be found. Vectors are copied with the embedders that made them,
+since to make them again may take hours. Rows get new keys. Archived texts are copied unpacked;
 the worker of the target packs them again. `storage/tables.py` says which tables are copied as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from recollect.core import word_index
 from recollect.storage import tables
@@ -25,17 +26,21 @@ _NOT_INSERTED: Final = ("key", "merged_into", "merged_at")  # of a topic: merges
 def copy_everything(source: Transaction, target: Transaction) -> None:
     """Copy everything from `source` to `target`, whose own rows are deleted first.
 
-    What the target keeps for its own processes stays: leases, stop marks, idempotency keys, metrics of recall.
+    Metrics of recall, idempotency keys and stop marks of the target go: they are of people whom `source` may not have.
+    Its leases stay, since they are of its own processes.
     """
+    current = target.one("newest_embedder")
     for table in tables.owned_by("person", "store"):
         if table.copied != "no":
             target.run(f"empty_{table.name}")  # the rows of conversations go with them, by cascade
     for table in tables.copied_as_rows("person", "store"):
         _insert(target, table, source.all(f"all_rows_in_{table.name}"))
+    embedders = _copy_embedders(source, target, current)
     after, texts = 0, Texts()
     while rows := source.all("every_conversation", after=after, limit=PAGE_ROWS):
         for row in rows:
-            _copy_conversation(source, target, row, texts)
+            key = _copy_conversation(source, target, row, texts)
+            _copy_vectors(source, target, row, key, embedders)
         after = rows[-1]["key"]
     _copy_audit(source, target)
 
@@ -58,7 +63,48 @@ def _copy_audit(source: Transaction, target: Transaction) -> None:
         after = rows[-1]["key"]
 
 
-def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts: Texts) -> None:
+class _Embedders(NamedTuple):
+    """The embedders of a copy."""
+
+    keys: dict[int, int]  # the new key by the old one
+    is_current: bool  # whether the current embedder of the source is that of the target
+
+
+def _copy_embedders(source: Transaction, target: Transaction, current: Row | None) -> _Embedders:
+    """Copy the embedders. The one that was `current` in the target stays so, because its processes work with it."""
+    keys: dict[int, int] = {}
+    rows = source.all("every_embedder")
+    for row in rows:
+        keys[row["key"]] = _insert_embedder(target, row)
+    is_current = current is None or (bool(rows) and _describe(rows[-1]) == _describe(current))
+    if current is not None and not is_current:
+        _insert_embedder(target, current)
+    return _Embedders(keys, is_current)
+
+
+def _insert_embedder(target: Transaction, row: Row) -> int:
+    target.run("insert_embedder", **_describe(row), now=0)
+    inserted = target.one("newest_embedder")
+    assert inserted is not None  # noqa: S101 - inserted just now
+    return int(inserted["key"])
+
+
+def _describe(row: Row) -> Row:
+    return {name: row[name] for name in ("name", "dimensions", "passages")}
+
+
+def _copy_vectors(source: Transaction, target: Transaction, row: Row, key: int, embedders: _Embedders) -> None:
+    """Copy the vectors of a conversation, which has this key in the target. They serve there as they did."""
+    vectors = source.all("conversation_rows_in_vectors", key=row["key"])
+    copied = [one | {"conversation_key": key, "embedder_key": embedders.keys[one["embedder_key"]]} for one in vectors]
+    target.insert("vectors", copied)
+    serving = embedders.keys.get(row["embedder_key"] or 0)
+    embedded = row["embedded_seq"] if embedders.is_current else 0
+    target.run("copy_vector_state", key=key, embedder=serving, embedded=embedded)
+
+
+def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts: Texts) -> int:
+    """Copy a conversation without its vectors. Return its key in the target."""
     where = {"person": row["person"], "conversation": row["name"]}
     about = {name: row[name] for name in ("title", "tags", "zone")}
     target.run("create_conversation", **where, **about, now=row["created_at"], words_version=word_index.VERSION)
@@ -80,6 +126,7 @@ def _copy_conversation(source: Transaction, target: Transaction, row: Row, texts
     _copy_topics(source, target, row["key"], key)
     target.run("set_last_seq", key=key, last_seq=row["last_seq"])
     target.run("recount_conversation", key=key)
+    return int(key)
 
 
 def _copy_topics(source: Transaction, target: Transaction, old_key: int, new_key: int) -> None:

@@ -141,8 +141,10 @@ class Driver(Protocol):
         """Write a consistent copy of everything to a new SQLite file, while others go on writing."""
         ...
 
-    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
-        """Replace everything by what a backup holds, all at once or not at all.
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[dict[str, int]]:
+        """Replace everything by what a backup holds, all at once or not at all, but for what `kept_state.py` keeps.
+
+        Return how many rows of each table were left out because they were erased since the backup was made.
 
         `epoch` is a new random hexadecimal number that is stored with it. Every conversation gets a generation that no
         conversation had before. Work in progress on replaced rows notices this, even if keys are used again. With

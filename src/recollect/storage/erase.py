@@ -8,7 +8,7 @@ are packed again without the erased texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -29,25 +29,33 @@ from recollect.core.text import hash_name
 from recollect.core.topics import group_rows
 from recollect.storage import tables
 from recollect.storage.archive_blocks import delete_tainted_dictionaries, remove_erased_texts
-from recollect.storage.driver import Transaction
+from recollect.storage.driver import Row, Transaction
 from recollect.storage.profiles import stored_values
 from recollect.storage.rows import no_conversation
 from recollect.storage.server_state import prompt_size_id
 from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
+from recollect.storage.tombstones import Names
 from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
 
 MAX_SAMPLES: Final = 16  # texts that one query samples; from so many on, no further conversation is sampled
 UNBOUNDED: Final = 2**62  # above every seq and every moment
+_EVERY_MESSAGE: Final[Mapping[str, Any]] = {
+    "first": 0, "last": UNBOUNDED, "start": -UNBOUNDED, "stop": UNBOUNDED, "topic": None
+}  # fmt: skip
 
 
 class Eraser:
-    """Deletes rows of one person. `counts` has the deleted rows per table, `samples` some of the deleted texts."""
+    """Deletes rows of one person. `counts` has the deleted rows per table, `samples` some of the deleted texts.
+
+    `erased` has the names of what was erased, from the kind down: a conversation as a whole, or message by message.
+    """
 
     def __init__(self, tx: Transaction, principal: Principal, texts: Texts) -> None:
         self._tx, self._person, self._texts = tx, principal.person, texts
         self.counts = dict.fromkeys(tables.COUNTED, 0)
         self.samples: list[str] = []
+        self.erased: list[Names] = []  # what gets a tombstone
 
     # The scopes
 
@@ -65,9 +73,17 @@ class Eraser:
         key, seq = rows[0]["conversation_key"], rows[0]["seq"]
         self._tx.run("lock_conversation_key", key=key)
         self.samples.append(rows[0]["content"])
+        self._bury_messages(key, first=seq, last=seq)
         self._count_and_drop_outdated(key, first=seq, last=seq)
         self._tx.run("delete_message", key=rows[0]["key"])
         self._repair_derived(key, deletions=1)
+
+    def messages(self, key: int, rows: Sequence[Row]) -> None:
+        """Erase some messages of the conversation with this key, given by key and seq."""
+        for row in rows:
+            self._count_and_drop_outdated(key, first=row["seq"], last=row["seq"])
+            self._tx.run("delete_message", key=row["key"])
+        self._repair_derived(key)
 
     def day(self, day: date, conversation: str | None) -> None:
         """Erase the messages of a local date, in one conversation or in all of them."""
@@ -89,6 +105,7 @@ class Eraser:
         longest = sorted(self._texts.fill(self._tx, rows), key=lambda row: -len(row["content"]))
         self.samples.extend(row["content"] for row in longest[:MAX_SAMPLES])
         for topic_key in group.keys:
+            self._bury_messages(key, topic=topic_key)
             self._count_and_drop_outdated(key, topic=topic_key)
             self._tx.run("delete_topic_messages", key=topic_key)
         self._repair_derived(key)
@@ -99,12 +116,13 @@ class Eraser:
         if row is None:
             raise no_conversation(name)
         self._delete_conversation(row["key"])
+        self.erased.append(("conversation", self._person, name))
         self._tx.run("delete_stop", person=self._person, conversation=hash_name(name))
         self._tx.run("delete_prompt_size", person=self._person, id=prompt_size_id(name))
         self.counts["dictionaries"] += delete_tainted_dictionaries(self._tx, self._person, self._texts)
 
-    def everything(self) -> None:
-        """Erase everything of the person."""
+    def everything(self, *, now: int) -> None:
+        """Erase everything of the person. API keys are revoked, and keep nothing but their id."""
         for row in self._tx.all("describe_conversations", person=self._person, conversation=None):
             self._tx.run("lock_conversation_key", key=row["key"])
             self._delete_conversation(row["key"])
@@ -112,12 +130,16 @@ class Eraser:
         for table in tables.owned_by("person"):
             if table.name != "conversations":  # they are erased one by one; one that begins meanwhile stays
                 self._erase_rows(table)
+        self._tx.run("end_sessions_of_person", person=self._person)
+        self._count(tables.API_KEYS, self._tx.run("empty_keys_of_person", person=self._person, now=now, no_hash=b""))
+        self.erased.append(("person", self._person))
         self._texts.forget()
 
     def profile(self) -> None:
         """Erase the person's profile. The consent stays as it is."""
         self._sample_profile()
         self._erase_rows(tables.PROFILES)
+        self.erased.append(("profile", self._person))
 
     # Their parts
 
@@ -132,10 +154,16 @@ class Eraser:
 
     def _erase_between(self, key: int, start: int, stop: int) -> None:
         self._tx.run("lock_conversation_key", key=key)
+        self._bury_messages(key, start=start, stop=stop)
         if self._count_and_drop_outdated(key, start=start, stop=stop):
             self._sample(key, start, stop)
             self._tx.run("delete_between", key=key, start=start, stop=stop)
             self._repair_derived(key)
+
+    def _bury_messages(self, key: int, **bounds: Any) -> None:
+        """Note the ids of messages that are about to be erased, chosen as by `_count_and_drop_outdated`."""
+        rows = self._tx.all("doomed_ids", **{**_EVERY_MESSAGE, **bounds, "key": key})
+        self.erased.extend(("message", self._person, row["name"], row["id"]) for row in rows)
 
     def _delete_conversation(self, key: int) -> None:
         if self._count_and_drop_outdated(key):
@@ -171,22 +199,13 @@ class Eraser:
             if not row["has_opening"]:
                 reopen_topic(self._tx, row, self._texts)
 
-    def _count_and_drop_outdated(
-        self,
-        key: int,
-        *,
-        first: int = 0,
-        last: int = UNBOUNDED,
-        start: int = -UNBOUNDED,
-        stop: int = UNBOUNDED,
-        topic: int | None = None,
-    ) -> bool:
+    def _count_and_drop_outdated(self, key: int, **limits: Any) -> bool:
         """Count the messages that will be erased and the rows that go with them, and delete rows made of them.
 
-        They are the messages of a conversation from seq `first` to `last`, from `start` to before `stop`, and of the
-        topic, if one is named. Return whether there are any. Call it before the messages are deleted.
+        They are the messages of a conversation within `limits`: from seq `first` to `last`, from `start` to before
+        `stop`, and of the `topic`, if one is named. Return whether there are any. Call it before they are deleted.
         """
-        bounds = {"key": key, "first": first, "last": last, "start": start, "stop": stop, "topic": topic}
+        bounds = {**_EVERY_MESSAGE, **limits, "key": key}
         erased = self._tx.one("describe_doomed", **bounds)
         if erased is None or not erased["messages"]:
             return False
@@ -220,11 +239,12 @@ class Eraser:
             self.samples.extend(row["content"] for row in rows)
 
 
-ERASERS: Final[Mapping[type[Scope], Callable[[Eraser, Any], None]]] = {
-    MessageScope: lambda eraser, scope: eraser.message(scope.message, scope.conversation),
-    TopicScope: lambda eraser, scope: eraser.topic(scope.topic),
-    DayScope: lambda eraser, scope: eraser.day(scope.day, scope.conversation),
-    ConversationScope: lambda eraser, scope: eraser.conversation(scope.conversation),
-    ProfileScope: lambda eraser, scope: eraser.profile(),
-    PersonScope: lambda eraser, scope: eraser.everything(),
+# Each takes the scope and the moment of the erase, in microseconds.
+ERASERS: Final[Mapping[type[Scope], Callable[[Eraser, Any, int], None]]] = {
+    MessageScope: lambda eraser, scope, now: eraser.message(scope.message, scope.conversation),
+    TopicScope: lambda eraser, scope, now: eraser.topic(scope.topic),
+    DayScope: lambda eraser, scope, now: eraser.day(scope.day, scope.conversation),
+    ConversationScope: lambda eraser, scope, now: eraser.conversation(scope.conversation),
+    ProfileScope: lambda eraser, scope, now: eraser.profile(),
+    PersonScope: lambda eraser, scope, now: eraser.everything(now=now),
 }

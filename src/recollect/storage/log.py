@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from recollect.core import times, word_index
 from recollect.core.json_text import to_json
-from recollect.core.message import Appended, Draft, Message
+from recollect.core.message import Anchor, Appended, Draft, Message
 from recollect.core.models import About, Conversation, JsonObject, Principal
 from recollect.core.unnamed_chat import StoredPath
 from recollect.storage.append import Request, append
@@ -63,17 +63,19 @@ class LogStore:
         now: datetime,
         about: About | None = None,
         expected_seq: int | None = None,
+        anchor: Anchor | None = None,
     ) -> Future[list[Appended]]:
         """Do what `append` does, without an event loop. The future resolves when the messages are durable.
 
-        With `expected_seq`, nothing is stored and the result is empty unless the newest message has this seq.
+        With `expected_seq`, nothing is stored and the result is empty unless the newest message has this seq. With an
+        `anchor` it raises Conflict, and nothing is stored, if one of the messages that it names was erased.
         """
         prepared = [
             (draft, word_index.encode_row(draft.content, draft.name, draft.model_variant, role=draft.role))
             for draft in drafts
         ]
         moment = times.to_micros(now)
-        request = Request(principal, conversation, about or About(), moment, prepared, expected_seq)
+        request = Request(principal, conversation, about or About(), moment, prepared, expected_seq, anchor)
         return self._write_together(self._append, request)
 
     def _append(self, tx: Transaction, requests: Sequence[Request]) -> list[list[Appended]]:

@@ -22,16 +22,20 @@ from recollect.core.models import Finding
 from recollect.runtime.forks import HomeProcess, keep_in_children
 from recollect.storage import migrations as schema
 from recollect.storage import tables
+from recollect.storage.backup_file import upgraded_copy
 from recollect.storage.database_copy import copy_everything
 from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction, generation_step
 from recollect.storage.file_drafts import new_file
 from recollect.storage.group_commit import GroupCommit
+from recollect.storage.kept_state import apply_kept, read_kept
 from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, connect, read_address
 from recollect.storage.postgres_errors import NotBegunError, server_errors_translated
+from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import insert_statement, load, postgres_spelling
-from recollect.storage.sqlite import SqliteDriver, upgraded_copy
+from recollect.storage.sqlite import SqliteDriver
 from recollect.storage.sqlite_errors import reading_backup
 from recollect.storage.sqlite_file import read_blocks
+from recollect.storage.texts import Texts
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +115,7 @@ class PostgresDriver:
 
     def open(self, now: int) -> None:
         self._home = HomeProcess()
+        clear_abandoned(None)
         with server_errors_translated():
             connection = self._connect()
             try:
@@ -312,7 +317,7 @@ class PostgresDriver:
         if values.get("archive_mode") != "off":
             kept.append("archived write-ahead log: until your archive's retention removes it")
         kept.append("base backups and dumps made before: until you delete them")
-        return PurgeResult(pending=is_held, kept_elsewhere=tuple(kept))
+        return PurgeResult(pending=is_held, kept_elsewhere=(*kept, *map(str, private_files(None))))
 
     def maintain(self) -> Future[None]:
         """Do nothing: the server maintains its own files."""
@@ -340,27 +345,32 @@ class PostgresDriver:
     def _backup(self, connection: Connection, target: str) -> None:
         self._run(connection, self._begin_read, lambda tx: _copy_to_file(tx, target))
 
-    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[dict[str, int]]:
         return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
 
-    def _restore(self, connection: Connection, source: str, now: int, epoch: str, save_to: str | None) -> None:
-        with upgraded_copy(source, now) as path:
-            file = SqliteDriver(path, readers=1, backs_up=False)
-            file.open(now)
-            try:
+    def _restore(
+        self, connection: Connection, source: str, now: int, epoch: str, save_to: str | None
+    ) -> dict[str, int]:
+        with upgraded_copy(source, now, beside=None, make_driver=_open_copy) as file:
 
-                def replace_everything(target: Transaction) -> None:
-                    target.run("lock_everything")
-                    if save_to is not None:
-                        _copy_to_file(target, save_to)
-                    file.read(lambda source: copy_everything(source, target)).result()
-                    target.run("change_generations", by=generation_step(epoch))
-                    target.run("put_setting", person="", name="epoch", value=epoch, now=now)
+            def replace_everything(target: Transaction) -> dict[str, int]:
+                target.run("lock_everything")
+                if save_to is not None:
+                    _copy_to_file(target, save_to)
+                kept = read_kept(target)
+                left_out = file.write(lambda copy: apply_kept(copy, kept, Texts())).result()
+                file.read(lambda source: copy_everything(source, target)).result()
+                target.insert("sessions", kept.sessions)
+                target.run("change_generations", by=generation_step(epoch))
+                target.run("put_setting", person="", name="epoch", value=epoch, now=now)
+                return left_out
 
-                with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
-                    self._run(connection, self._begin_write, self._with_schema_check(replace_everything))
-            finally:
-                file.close()
+            with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
+                return self._run(connection, self._begin_write, self._with_schema_check(replace_everything))
+
+
+def _open_copy(path: str) -> SqliteDriver:
+    return SqliteDriver(path, readers=1, backs_up=False)
 
 
 def _copy_to_file(source: Transaction, target: str) -> None:

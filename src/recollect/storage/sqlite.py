@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,32 +19,33 @@ from typing import Any, Final
 
 import apsw
 
-from recollect.core.errors import InvalidInput, StoreUnavailable
+from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Finding
 from recollect.runtime.forks import HomeProcess
 from recollect.storage import migrations as schema
+from recollect.storage.backup_file import upgraded_copy
 from recollect.storage.driver import Handler, I, PurgeResult, T, TxFunction
 from recollect.storage.file_drafts import clear_drafts, copies_beside
+from recollect.storage.page_restore import PageRestore
+from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import load_for_sqlite
-from recollect.storage.sqlite_errors import backup_damaged, closed_error, reading_backup, translated
+from recollect.storage.rewrite_pace import RewritePace
+from recollect.storage.sqlite_errors import closed_error, translated
 from recollect.storage.sqlite_file import (
     BUSY_SECONDS,
     CheckpointGuard,
-    begin_epoch,
     checkpoint,
-    copy_database,
     create_private,
     enter_wal,
     examine,
     find_in_files,
-    overwrite,
     read_blocks,
     release_free_pages,
     rewrite,
     snapshot,
 )
 from recollect.storage.sqlite_forks import carry_never, forget_connection, refuse_carried
-from recollect.storage.sqlite_schema import check_schema, is_own_database, migrate, refuse_foreign
+from recollect.storage.sqlite_schema import check_schema, is_own_file, migrate, refuse_foreign
 from recollect.storage.sqlite_writer import SqliteTransaction, SqliteWriter
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,9 @@ class SqliteDriver:
         self._answers: tuple[apsw.Connection, Any, dict[Hashable, Any]] | None = None  # with their data_version
         self._closed = False
         self._home: HomeProcess | None = None  # set when it is opened
+        self._purge_lock, self._rewriting = threading.Lock(), threading.Lock()
+        self._waiting_purge: Future[PurgeResult] | None = None  # one whose rewrite has not begun
+        self._rewrite_pace = RewritePace()
         self.guard = CheckpointGuard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
@@ -110,7 +114,7 @@ class SqliteDriver:
             return False
         refuse_carried(self.path)
         with translated():
-            return is_own_database(Path(self.path))
+            return is_own_file(Path(self.path))
 
     def open(self, now: int) -> None:
         refuse_carried(self.path)
@@ -120,6 +124,7 @@ class SqliteDriver:
                 if self.path != ":memory:":
                     create_private(Path(self.path))
                     clear_drafts(self.path)
+                    clear_abandoned(self.path)
                 self._write_connection = self._connect()
                 refuse_foreign(self._write_connection)
                 enter_wal(self._write_connection)
@@ -140,6 +145,7 @@ class SqliteDriver:
             return
         with self._closing_lock:
             self._closed = True
+        self._rewrite_pace.close()
         for thread in self._side_threads:
             thread.join()
         if self._pool is not None:
@@ -277,7 +283,22 @@ class SqliteDriver:
     # The file. These take long, so each runs on a thread and a connection of its own, as another process would.
 
     def purge(self) -> Future[PurgeResult]:
-        return self._run_aside(self._purge)
+        """Rewrite the file and empty its log. Callers share a rewrite that has not begun: it removes their rows too."""
+        with self._purge_lock:
+            if self._waiting_purge is None or self._waiting_purge.done():
+                self._waiting_purge = self._run_aside(self._purge_in_turn)
+            return self._waiting_purge
+
+    def _purge_in_turn(self, connection: apsw.Connection) -> PurgeResult:
+        with self._rewriting:
+            if self._readers and not self._rewrite_pace.wait():
+                return PurgeResult(pending=True)
+            with self._purge_lock:
+                self._waiting_purge = None  # who comes from now on needs the next one
+            start = time.monotonic()
+            result = self._purge(connection)
+            self._rewrite_pace.note(time.monotonic() - start)
+            return result
 
     def _purge(self, connection: apsw.Connection) -> PurgeResult:
         if self.path == ":memory:":
@@ -291,7 +312,8 @@ class SqliteDriver:
             is_gone = False
         path = Path(self.path)
         files = tuple(str(path) + end for end in ("", "-wal") if Path(str(path) + end).exists())
-        return PurgeResult(files, pending=not is_gone, kept_elsewhere=tuple(sorted(map(str, copies_beside(path)))))
+        copies = sorted(map(str, (*copies_beside(path), *private_files(self.path))))
+        return PurgeResult(files, pending=not is_gone, kept_elsewhere=tuple(copies))
 
     def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
         return find_in_files(files, texts)
@@ -314,19 +336,17 @@ class SqliteDriver:
     def backup(self, target: str) -> Future[None]:
         return self._run_aside(lambda connection: snapshot(connection, target))
 
-    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[None]:
+    def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[dict[str, int]]:
         """Copy the pages of a backup into this file, as one transaction. Other processes go on with the new rows."""
+        beside = None if self.path == ":memory:" else self.path
 
-        def copy_pages(connection: apsw.Connection) -> None:
-            with upgraded_copy(source, now) as path:
-                copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-                try:
-                    begin_epoch(copy, epoch, now)
-                    overwrite(connection, copy, before=lambda: self._back_up_to(save_to))
-                finally:
-                    copy.close()
+        def replace_pages(connection: apsw.Connection) -> dict[str, int]:
+            with upgraded_copy(source, now, beside=beside, make_driver=_open_alone) as copy:
+                connect = self._second_connection if self._readers else None
+                restore = PageRestore(connection, copy, self._queries, connect)
+                return restore.run(epoch, now, save=lambda: self._back_up_to(save_to))
 
-        return self._run_aside(copy_pages)
+        return self._run_aside(replace_pages)
 
     def _back_up_to(self, target: str | None) -> None:
         if target is not None:
@@ -335,7 +355,12 @@ class SqliteDriver:
 
     def leave_wal(self) -> None:
         """Move everything into the one file, and keep no write-ahead log beside it."""
-        self._open_writer().run_alone(lambda connection: connection.execute("PRAGMA journal_mode = DELETE")).result()
+        leave = "PRAGMA journal_mode = DELETE"
+        self._open_writer().run_alone(lambda connection: connection.execute(leave).fetchall()).result()
+
+    def compact(self) -> None:
+        """Write the file again from its live rows."""
+        self._open_writer().run_alone(rewrite).result()
 
     def _run_aside(self, function: Callable[[apsw.Connection], T]) -> Future[T]:
         """Run a function outside any transaction, on a connection and a thread of its own."""
@@ -370,30 +395,5 @@ def _resolved(result: T) -> Future[T]:
     return future
 
 
-@contextmanager
-def upgraded_copy(source: str, now: int) -> Iterator[str]:
-    """Yield the path of a private copy of a backup, checked and brought to the current schema.
-
-    The backup itself is not changed. Raise InvalidInput if it is no backup, StoreUnavailable if it is damaged.
-    """
-    if not Path(source).is_file():
-        raise InvalidInput("file_not_found", f"There is no file {source}.")
-    folder_of_source = Path(source).parent
-    parent = folder_of_source if os.access(folder_of_source, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="recollect-restore-", dir=parent) as folder:
-        copy = Path(folder) / "copy.db"
-        with translated():
-            copy_database(source, str(copy))
-            if not is_own_database(copy):
-                raise InvalidInput("not_a_backup", f"{source} is not a backup of Recollect.")
-        driver = SqliteDriver(str(copy), readers=0, backs_up=False)
-        with reading_backup():
-            driver.open(now)
-        try:
-            damage = [finding.detail for finding in driver.examine().result() if finding.state == "error"]
-            if damage:
-                raise backup_damaged(damage[0])
-            driver.leave_wal()
-        finally:
-            driver.close()
-        yield str(copy)
+def _open_alone(path: str) -> SqliteDriver:
+    return SqliteDriver(path, readers=0, backs_up=False)

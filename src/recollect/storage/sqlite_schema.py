@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +12,11 @@ import apsw
 
 from recollect.core.errors import StoreUnavailable
 from recollect.storage.migrations import Migration, find_outstanding
+from recollect.storage.sqlite_errors import backup_damaged
 from recollect.storage.sqlite_file import BUSY_SECONDS, rewrite
 
+_SPELLING: Final = re.compile(r"[\s\"`\[\]]+")  # SQLite's versions write altered definitions differently
+_STATISTICS: Final = re.compile(r"sqlite_stat[134]")  # somebody ran ANALYZE
 TEXTS_MIGRATION: Final = 5  # moves texts out of the rows of messages, and leaves pages half empty
 
 
@@ -62,7 +66,7 @@ def refuse_foreign(connection: apsw.Connection) -> None:
         raise StoreUnavailable("not_a_database", "The file is an SQLite database of another program.", retryable=False)
 
 
-def is_own_database(path: Path) -> bool:
+def is_own_file(path: Path) -> bool:
     """Say whether a file is a database of Recollect. Changes nothing, and creates nothing in an empty file."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
@@ -70,6 +74,44 @@ def is_own_database(path: Path) -> bool:
         return bool(_read_applied(connection))
     finally:
         connection.close()
+
+
+def refuse_changed_schema(connection: apsw.Connection, migrations: Sequence[Migration]) -> None:
+    """Raise StoreUnavailable for a backup whose schema is not exactly the one that our migrations make.
+
+    A trigger could keep rows from being erased, a view in place of a table could be endless, a foreign key without
+    cascade could keep derived rows. So nothing is read of such a file but its schema.
+    """
+    version = int(connection.pragma("user_version"))
+    if version > len(migrations):
+        find_outstanding({version: ""}, migrations)  # raises: the schema is newer than ours
+    expected = apsw.Connection(":memory:")
+    try:
+        for migration in migrations[:version]:
+            _apply(expected, migration, 0)
+        differing = _read_schema(connection) ^ _read_schema(expected)
+    finally:
+        expected.close()
+    if differing:
+        kind, name = min(differing)[:2]
+        raise backup_damaged(f"its schema was changed ({kind} {name[:60]!r})")
+    if connection.pragma("encoding") != "UTF-8":
+        raise backup_damaged("its texts are not stored as UTF-8")
+
+
+def _read_schema(connection: apsw.Connection) -> set[tuple[str, str, str, str]]:
+    """Return type, name, table and definition of everything in a schema. Blanks and quotes do not count."""
+    rows: list[Any] = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return {
+        (str(kind), str(name), str(table), _SPELLING.sub("", str(sql)).lower())
+        for kind, name, table, sql in rows
+        if not _STATISTICS.fullmatch(str(name))
+    }
+
+
+def is_own_database(connection: apsw.Connection) -> bool:
+    """Say whether a database has, or claims to have, a schema of Recollect."""
+    return _has_schema(connection)
 
 
 def _read_applied(connection: apsw.Connection) -> dict[int, str]:

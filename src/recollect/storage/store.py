@@ -7,8 +7,8 @@ principal first. Each method is one transaction: all of it happens or nothing do
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
+import secrets
 import uuid
 from collections.abc import Hashable, Sequence
 from datetime import datetime
@@ -17,10 +17,12 @@ from typing import Final, TypeVar
 
 from recollect.core import times, word_index
 from recollect.core.json_text import to_json
-from recollect.core.message import Message
+from recollect.core.message import Anchor, Message
 from recollect.core.models import OPERATOR, Finding, Principal
 from recollect.core.profile import Profile
 from recollect.core.scope import PersonScope, Scope
+from recollect.core.text import hash_name
+from recollect.storage.append import find_erased
 from recollect.storage.archive import ArchiveStore
 from recollect.storage.audit import LIBRARY, Act, AuditStore, write_audit
 from recollect.storage.briefs import BriefStore
@@ -42,6 +44,7 @@ from recollect.storage.scope_updates import (
 )
 from recollect.storage.server_state import ServerStateStore
 from recollect.storage.texts import Texts
+from recollect.storage.tombstones import SALT_BYTES, bury
 from recollect.storage.topic_edits import TopicEdits
 from recollect.storage.topic_store import TopicStore
 from recollect.storage.vectors import VectorStore
@@ -115,11 +118,13 @@ class SqlStore:
         When a whole person is erased, nothing of it is in the audit log either.
         """
 
+        salt = secrets.token_bytes(SALT_BYTES)
+
         def delete_rows(tx: Transaction) -> tuple[dict[str, int], list[str]]:
-            eraser = Eraser(tx, principal, self._texts)
-            ERASERS[type(scope)](eraser, scope)
-            owner = hashlib.sha256(principal.person.encode()).hexdigest()
-            moment = times.to_micros(now)
+            eraser, moment = Eraser(tx, principal, self._texts), times.to_micros(now)
+            ERASERS[type(scope)](eraser, scope, moment)
+            bury(tx, eraser.erased, erasure=id, new_salt=salt, now=moment)
+            owner = hash_name(principal.person)
             tx.run("record_erasure", id=id, owner=owner, kind=scope.kind, counts=to_json(eraser.counts), now=moment)
             if not isinstance(scope, PersonScope):
                 write_audit(tx, Act(principal, actor, "erased", {"scope": scope.kind, "receipt": id}, now))
@@ -236,9 +241,28 @@ class SqlStore:
         rows = self._texts.fill(tx, tx.all("messages_at", person=principal.person, cursors=to_json(positions)))
         return {(row["conversation_key"], row["seq"]): to_message(row, row["conversation"]) for row in rows}
 
+    # Answers
+
+    async def find_anchor(self, principal: Principal, conversation: str, messages: Sequence[Message]) -> Anchor | None:
+        """Return where an answer to these messages of a conversation belongs; None if one of them was erased."""
+        where = {"person": principal.person, "conversation": conversation}
+        places = tuple(dict.fromkeys((message.id, message.seq) for message in messages))
+
+        def find(tx: Transaction) -> Anchor | None:
+            row = tx.one("get_conversation", **where)
+            anchor = None if row is None else Anchor(row["key"], places)
+            return None if anchor is None or find_erased(tx, [anchor]) else anchor
+
+        return await self._read_short(find)
+
+    async def find_erased(self, anchors: Sequence[Anchor]) -> set[Anchor]:
+        """Return the anchors of which a message was erased, of all people."""
+        return await self._read_short(lambda tx: find_erased(tx, anchors))
+
     async def save_recalls(self, rows: Sequence[Row]) -> None:
-        """Store the metrics of questions."""
-        await self._write(lambda tx: tx.many("insert_recall", rows))
+        """Store the metrics of questions, but for those of people who were erased after they asked."""
+        owned = [row | {"owner": hash_name(row["person"])} for row in rows]
+        await self._write(lambda tx: tx.many("insert_recall", owned))
 
     async def recalls(self, principal: Principal, *, since: datetime, limit: int = 100_000) -> list[Row]:
         """Return the metrics of the person's questions since a moment, oldest first."""
@@ -255,14 +279,23 @@ class SqlStore:
         """Write a consistent copy of everything to a new SQLite file."""
         await asyncio.wrap_future(self._driver.backup(str(target)))
 
-    async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> None:
-        """Replace everything by a backup. With `save_to`, back up what is replaced first."""
+    async def restore(self, source: Path, *, now: datetime, save_to: Path | None = None) -> dict[str, int]:
+        """Replace everything by a backup. With `save_to`, back up what is replaced first.
+
+        Return how many rows of each table were left out because they were erased since the backup was made.
+        """
         saved = None if save_to is None else str(save_to)
         # A new epoch tells every process that other messages may now have the keys of those it keeps in memory.
         epoch = uuid.uuid4().hex
         done = self._driver.restore(str(source), times.to_micros(now), epoch=epoch, save_to=saved)
-        await asyncio.wrap_future(done)
+        left_out = await asyncio.wrap_future(done)
         self._texts.forget()  # other dictionaries may have the same keys now
+        return left_out
+
+    async def work_left(self) -> dict[str, int]:
+        """Return for each kind of derived work that is left how many messages it goes through, of everybody."""
+        row = await self._read(lambda tx: tx.one("work_left")) or {}
+        return {name: int(count) for name, count in row.items() if count}
 
     async def maintain(self) -> None:
         """Do small maintenance of the files."""

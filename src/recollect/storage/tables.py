@@ -49,19 +49,23 @@ class Table:
 
 
 PROFILES: Final = Table("profiles", "person", copied="rows", counted_as="profiles")
+API_KEYS: Final = Table(
+    "api_keys", "store", copied="rows", counted_as="api_keys",
+    kept="those of an erased person are revoked and keep nothing but their id, which is never used again",
+)  # fmt: skip
 TABLES: Final = (
     Table("conversations", "person", copied="code", counted_as="conversations"),
     Table("messages", "conversation", copied="code", counted_as="messages"),
     Table("texts", "message", copied="code"),
     Table("entries", "position", copied="code", rebuilt="index", counted_as="entries"),
-    Table("vectors", "position", rebuilt="vectors", counted_as="vectors"),
+    Table("vectors", "position", copied="code", rebuilt="vectors", counted_as="vectors"),
     Table("message_tokens", "message", rebuilt="index", counted_as="token_counts"),
     Table("briefs", "conversation", copied="rows", rebuilt="briefs", counted_as="briefs",
           outdated="delete_outdated_briefs", repairs=("rewind_brief",)),
     Table("brief_entries", "conversation", copied="rows", rebuilt="briefs", counted_as="brief_entries",
           outdated="delete_outdated_brief_entries", repairs=("reopen_brief_entries",)),
     Table("settings", "person", copied="rows", counted_as="settings"),
-    Table("recalls", "person", counted_as="recalls"),
+    Table("recalls", "person", copied="emptied", counted_as="recalls"),
     Table("archived", "message", counted_as="archived"),
     Table("dictionaries", "person", copied="emptied", counted_as="dictionaries"),
     Table("topics", "conversation", copied="code", rebuilt="topics", counted_as="topics"),
@@ -71,18 +75,18 @@ TABLES: Final = (
     Table("consents", "person", copied="rows", counted_as="consents"),
     Table("audit", "person", copied="code", counted_as="audit"),
     Table("blocks", "conversation"),
-    Table("requests", "person"),  # idempotency keys, and sizes of system prompts
-    Table("stops", "person"),  # marks that stop an answer
-    Table("embedders", "store", kept="they name models, not people"),
-    Table("api_keys", "store", copied="rows",
-          kept="the operator revokes them; a revoked one keeps its id from being used again"),
+    Table("requests", "person", copied="emptied"),  # idempotency keys, and sizes of system prompts
+    Table("stops", "person", copied="emptied"),  # marks that stop an answer
+    Table("embedders", "store", copied="code", kept="they name models, not people"),
+    API_KEYS,
     Table("sessions", "api_key"),
+    Table("tombstones", "store", copied="rows", kept="they keep what was erased from coming back, as keyed hashes"),
     Table("erasures", "store", kept="they prove the erase and hold a hash of the person"),
     Table("leases", "store", kept="they name processes and run out"),
 )  # fmt: skip
 COUNTED: Final = tuple(table.counted_as for table in TABLES if table.counted_as is not None)
 VACUUMED: Final = tuple(
-    table.name for table in TABLES if table.owner not in ("store", "api_key")
+    table.name for table in TABLES if table.owner != "store" or table is API_KEYS
 )  # those an erase reaches
 
 

@@ -2,8 +2,19 @@
 
 -- name: every_conversation
 -- system: a backup holds the log of all people
-SELECT key, person, name, title, tags, zone, created_at, last_seq FROM conversations
+SELECT key, person, name, title, tags, zone, created_at, last_seq, embedder_key, embedded_seq FROM conversations
 WHERE key > :after ORDER BY key LIMIT :limit;
+
+-- name: copy_vector_state
+UPDATE conversations SET embedder_key = :embedder, embedded_seq = :embedded WHERE key = :key;
+
+-- name: work_left
+-- system: how much of everybody's derived work is left after a restore
+SELECT COALESCE(sum(CASE WHEN worked_seq < last_seq THEN messages ELSE 0 END), 0) AS tokens,
+       COALESCE(sum(CASE WHEN embedded_seq < last_seq THEN messages ELSE 0 END), 0) AS vectors,
+       COALESCE(sum(CASE WHEN briefed_seq < last_seq THEN messages ELSE 0 END), 0) AS briefs,
+       COALESCE(sum(CASE WHEN folded_seq < last_seq OR topiced_seq < last_seq THEN messages ELSE 0 END), 0) AS topics
+FROM conversations;
 
 -- name: topics_of_conversation
 SELECT key, id, opened_seq, created_at, active_at, active_seq, accesses, restored, cold, title, summary, summary_seq,

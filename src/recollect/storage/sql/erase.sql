@@ -34,6 +34,21 @@ FROM messages m
 WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop
 AND (CAST(:topic AS BIGINT) IS NULL OR m.seq IN (SELECT seq FROM topic_messages WHERE topic_key = :topic));
 
+-- name: doomed_ids
+-- As describe_doomed.
+SELECT c.name, m.id FROM messages m JOIN conversations c ON c.key = m.conversation_key
+WHERE m.conversation_key = :key AND m.seq >= :first AND m.seq <= :last AND m.at >= :start AND m.at < :stop
+AND (CAST(:topic AS BIGINT) IS NULL OR m.seq IN (SELECT seq FROM topic_messages WHERE topic_key = :topic));
+
+-- name: empty_keys_of_person
+-- The row stays, so that its id is never given again and the server never opens; nothing in it names anybody.
+UPDATE api_keys SET person = '', label = '', department = NULL, ministry = NULL, clearances = '[]', scopes = '[]',
+    hash = :no_hash, revoked_at = COALESCE(revoked_at, :now)
+WHERE person = :person;
+
+-- name: end_sessions_of_person
+DELETE FROM sessions WHERE key_id IN (SELECT id FROM api_keys WHERE person = :person);
+
 -- name: delete_topic_messages
 DELETE FROM messages WHERE key IN (
     SELECT m.key FROM topic_messages o JOIN messages m ON m.conversation_key = o.conversation_key AND m.seq = o.seq

@@ -80,6 +80,12 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) m;
 
+-- name: standing_messages
+-- :cursors is a JSON array of [key of a conversation, seq, id] of messages that were found under a person.
+SELECT m.conversation_key, m.seq, m.id FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+JOIN messages m ON m.conversation_key = CAST(k.value ->> 0 AS BIGINT) AND m.seq = CAST(k.value ->> 1 AS BIGINT)
+ AND m.id = k.value ->> 2;
+
 -- name: blocks_of
 -- :rows is a JSON array of keys of messages found under a person.
 SELECT message_key, block_key FROM archived

@@ -75,7 +75,9 @@ DELETE FROM vectors WHERE conversation_key IN (
 DELETE FROM vectors;
 
 -- name: insert_recall
-INSERT INTO recalls (person, at, metrics) VALUES (:person, :at, :metrics);
+-- Rows are written later than they are noted: those of a person who was erased meanwhile are dropped.
+INSERT INTO recalls (person, at, metrics) SELECT CAST(:person AS TEXT), CAST(:at AS BIGINT), CAST(:metrics AS TEXT)
+WHERE NOT EXISTS (SELECT 1 FROM erasures WHERE owner = :owner AND kind = 'person' AND at > :at);
 
 -- name: recalls_since
 SELECT at, metrics FROM recalls WHERE person = :person AND at >= :since ORDER BY at, key LIMIT :limit;

@@ -60,6 +60,11 @@ CROSS JOIN conversations c ON c.key = k.value ->> 0 AND c.person = :person
 CROSS JOIN messages m ON m.conversation_key = c.key AND m.seq = k.value ->> 1
 LEFT JOIN texts x ON x.message_key = m.key;
 
+-- name: standing_messages
+-- :cursors is a JSON array of [key of a conversation, seq, id] of messages that were found under a person.
+SELECT m.conversation_key, m.seq, m.id FROM json_each(:cursors) k
+CROSS JOIN messages m ON m.conversation_key = k.value ->> 0 AND m.seq = k.value ->> 1 AND m.id = k.value ->> 2;
+
 -- name: blocks_of
 -- :rows is a JSON array of keys of messages found under a person.
 SELECT a.message_key, a.block_key FROM json_each(:rows) k CROSS JOIN archived a ON a.message_key = k.value;
