@@ -60,16 +60,17 @@ def test_the_official_client_gets_embeddings_of_the_built_in_embedder(
 ) -> None:
     before = shared.run(shared.memory.stats())["messages"]
     texts = ["I am allergic to peanuts.", "Peanuts make me ill.", "The ferry leaves at nine."]
-    reply = client.embeddings.create(model=embeddings.MODEL, input=texts)  # base64 on the wire
+    reply = client.embeddings.create(model=embeddings.MODEL, input=[*texts, texts[0]])  # base64 on the wire
     vectors = [item.embedding for item in reply.data]
-    assert [len(vector) for vector in vectors] == [384] * 3
+    assert [len(vector) for vector in vectors] == [384] * 4
+    assert vectors.pop() == vectors[0]
     assert all(abs(sum(value * value for value in vector) - 1) < 1e-5 for vector in vectors)
     first, second, third = vectors
     assert _dot(first, second) > _dot(first, third)
     assert reply.usage.prompt_tokens > 10
     assert shared.run(shared.memory.stats())["messages"] == before
     one = client.embeddings.create(model="recollect", input=texts[0], encoding_format="float", dimensions=384)
-    assert [index.index for index in one.data] == [0]
+    assert [item.index for item in one.data] == [0]
     assert one.data[0].embedding == pytest.approx(first, abs=1e-5)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recollect.providers.minilm import MiniLM
+
     Vectors = NDArray[np.float32]
     Encode = Callable[[Sequence[str]], Vectors]
 
@@ -40,7 +42,7 @@ class Embedders:
     def __init__(self, given: Embedder | None, *, patience: float = 60.0) -> None:
         """Use the given embedder, or the built-in one. It fails if it does not answer within `patience` seconds."""
         self._given, self._patience = given, patience
-        self._built_in: Embedder | None = None
+        self._built_in: MiniLM | None = None
         self.inline = False  # whether short questions are embedded without a thread
         self._batch = _QuestionBatch()
         self._questions: OrderedDict[tuple[str, int, str], Vectors] = OrderedDict()
@@ -56,10 +58,12 @@ class Embedders:
         return BUILT_IN_EMBEDDER if self._given is None else (self._given.name, self._given.dimensions)
 
     async def embed_aside(self, texts: Sequence[str]) -> Vectors:
-        """Return one row for each text from the built-in embedder, at the low priority of background work."""
-        return await self.embed(self._load_built_in(), texts, check=lambda: None)
+        """Return one row for each text from the built-in embedder, on one thread, so that questions find a free core."""
+        encode = partial(self._load_built_in().encode, single_thread=True)
+        with _named_failures():
+            return await asyncio.to_thread(encode, texts)
 
-    def _load_built_in(self) -> Embedder:
+    def _load_built_in(self) -> MiniLM:
         if self._built_in is None:
             from recollect.providers.minilm import MiniLM
 

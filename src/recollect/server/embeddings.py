@@ -52,17 +52,17 @@ class Embeddings:
         """Answer a request for embeddings."""
         request = parse_request(body)
         texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
-        vectors: list[Sequence[float]] = []
-        for part in _slices(texts):
+        vectors: dict[str, Sequence[float]] = {}
+        for part in _slices(list(dict.fromkeys(texts))):  # equal texts have equal vectors
             async with self._turn:
-                vectors += await self._memory.embed(part)
+                vectors.update(zip(part, await self._memory.embed(part), strict=True))
         tokens = await asyncio.to_thread(lambda: sum(map(count_tokens, texts)))
         encode = _encode_base64 if request.get("encoding_format") == "base64" else list
         reply = {
             "object": "list",
             "data": [
-                {"object": "embedding", "index": index, "embedding": encode(vector)}
-                for index, vector in enumerate(vectors)
+                {"object": "embedding", "index": index, "embedding": encode(vectors[text])}
+                for index, text in enumerate(texts)
             ],
             "model": MODEL,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},

@@ -31,7 +31,8 @@ UPDATE consents SET granted = 0, at = :at WHERE person = :person AND granted <> 
 
 -- name: facts_of_keys
 -- system: the secret of keys, and whether requests need one
-SELECT name, value, changed_at FROM settings WHERE person = '' AND name IN ('key_secret', 'keys_required') ORDER BY name;
+SELECT name, value, changed_at FROM settings WHERE person = '' AND name IN ('key_secret', 'key_secret_digest', 'keys_required')
+ORDER BY name;
 
 -- name: keep_erasure
 -- system: that something was erased, without saying what
