@@ -424,3 +424,19 @@ def test_when_all_keys_are_revoked_new_ones_may_be_made_with_another_secret(
     with_access(revoke)
     monkeypatch.setenv("RECOLLECT_KEY_SECRET", "another")
     with_access(create)
+
+
+def test_a_restore_of_a_backup_from_before_the_first_key_does_not_open_the_server(
+    location: str, tmp_path: Path, with_access: With[Any]
+) -> None:
+    async def restore(access: Access, memory: AsyncMemory) -> None:
+        await memory.backup(tmp_path / "before.db")
+        await access.create_key("sara")
+        await memory.restore(tmp_path / "before.db")
+        assert await access.requires_keys(fresh=True)
+
+    async def look(access: Access, _: AsyncMemory) -> None:  # the process that replaces the first one
+        assert await access.requires_keys()
+
+    with_access(restore)
+    with_access(look)

@@ -23,6 +23,7 @@ from recollect.storage.tombstones import Tombstones, missing_in
 
 PAGE_ROWS: Final = 500
 OF_PROCESSES: Final = ("requests", "stops", "leases")
+OF_SECRET: Final = ("key_secret", "key_secret_digest")  # they belong to the keys that were hashed with the secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _keep_keys(copy: Transaction, kept: KeptState) -> None:
     copy.insert("api_keys", [*kept.keys, *own_keys])
     copy.insert("sessions", kept.sessions)
     for row in kept.facts:
-        if kept.keys or row["name"] != "key_secret" or secrets[0] is None:
+        if kept.keys or row["name"] not in OF_SECRET or secrets[0] is None:
             copy.run("put_setting", person="", name=row["name"], value=row["value"], now=row["changed_at"])
 
 
