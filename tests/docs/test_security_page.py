@@ -15,7 +15,7 @@ NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def names_in(file: str) -> frozenset[str]:
     tree = ast.parse((ROOT / file).read_text("utf-8"))
     return frozenset(
         node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -24,7 +24,7 @@ def tests_in(file: str) -> frozenset[str]:
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_a_test_that_the_page_names_exists(file: str, name: str) -> None:
-    assert name in tests_in(file)
+    assert name in names_in(file)
 
 
 def test_every_threat_names_an_answer_and_a_test() -> None:
