@@ -58,7 +58,7 @@ class Embedders:
         return BUILT_IN_EMBEDDER if self._given is None else (self._given.name, self._given.dimensions)
 
     async def embed_aside(self, texts: Sequence[str]) -> Vectors:
-        """Return one row for each text from the built-in embedder, on one thread, so that questions find a free core."""
+        """Return one row for each text from the built-in embedder, on one thread: questions shall find a free core."""
         encode = partial(self._load_built_in().encode, single_thread=True)
         with _named_failures():
             return await asyncio.to_thread(encode, texts)
