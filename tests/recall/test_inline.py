@@ -321,7 +321,7 @@ def test_a_read_that_would_have_to_wait_for_a_lock_waits_elsewhere(
             raise StoreUnavailable("store_busy", "The database is locked.")
         return real(self, job)
 
-    assert driver.read(lambda tx: tx.one("any_key"), short=True).result() is None
+    assert driver.read(lambda tx: tx.one("get_key", id="x"), short=True).result() is None
     assert driver._local.connection.pragma("busy_timeout") == 0
     monkeypatch.setattr(SqliteDriver, "_read", busy)
     found: Future[int] = driver.read(lambda _: threading.get_ident(), short=True)
@@ -372,7 +372,7 @@ def test_what_a_read_raises_is_raised_inline_too(tmp_path: Path) -> None:
     driver.enable_inline_reads()
     with pytest.raises(ZeroDivisionError):
         driver.read(lambda _: 1 // 0, short=True)
-    assert driver.read(lambda tx: tx.one("any_key"), short=True).result() is None
+    assert driver.read(lambda tx: tx.one("get_key", id="x"), short=True).result() is None
     driver.close()
 
 
