@@ -262,7 +262,7 @@ def test_what_the_operator_changes_holds_for_everybody_who_has_not_chosen_otherw
 def test_the_worker_follows_the_settings_of_each_person(open_memory: Open) -> None:
     """One process works for all people; the settings of the conversation's person decide when it compresses."""
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
-    sara.change_settings(compress_messages_at=5)
+    sara.change_settings(compress_messages_at=5, compress_must_pay=False)
     for memory in (sara, omar):
         for n in range(4):
             memory.add("trip", "user", f"I live in town number {n} and I like it.")

@@ -44,6 +44,12 @@ def turns(*said: str, first: int = 1) -> list[dict[str, Any]]:
     return messages
 
 
+@pytest.fixture(autouse=True)
+def _compress_short_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compress what is said here, although a brief of so little does not pay."""
+    monkeypatch.setenv("RECOLLECT_COMPRESS_MUST_PAY", "false")
+
+
 @pytest.fixture
 def briefed(db: str) -> str:
     """Return a database with nine turns in Riyadh; seven of them are in a brief of two versions."""

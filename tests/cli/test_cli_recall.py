@@ -249,7 +249,8 @@ def test_context_shows_where_tokens_go_and_then_the_prompt(run: Run, trip: str) 
 
 def test_context_shows_the_share_of_the_brief_and_counts_it_as_an_answer(run: Run, trip: str) -> None:
     with Memory(trip, worker=False, settings="A") as memory:
-        memory.add_many("trip", [{"role": "user", "content": f"What is there on day {n}?"} for n in range(9)])
+        memory.add_many("trip", [{"role": "user", "content": f"What is there on day {n}?"} for n in range(90)])
+        memory.compress("trip", force=True)
         memory.drain()
     table, prompt = run("context", "trip", "what can't I eat", "--budget", 2500).stdout.split("\n\n", 1)
     assert {"important_data", "summary", "recall", "tail"} <= {row.split()[0] for row in table.splitlines()}

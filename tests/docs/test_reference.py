@@ -144,7 +144,8 @@ def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """A memory that gives every arm of recall and every part of a prompt something to say."""
     clock = FakeClock(datetime(2026, 3, 2, 9, tzinfo=UTC))
     location = tmp_path_factory.mktemp("why") / "chat.db"
-    with Memory(location, settings="compact", clock=clock, worker=False) as memory:
+    settings = Settings(compress_messages_at=5, compress_must_pay=False)  # a brief of so little would not pay
+    with Memory(location, settings=settings, clock=clock, worker=False) as memory:
         for text in (
             "I'm allergic to peanuts and I live in Paris.",
             "Why does parse_date fail for PROJ-123?",

@@ -122,7 +122,7 @@ def test_an_erase_that_fails_halfway_forgets_all_the_same(open_memory: Open, mon
 def test_every_cache_is_registered_by_name(open_memory: Open) -> None:
     memory = open_memory(embedder=FakeEmbedder(16))
     memory.recall("anything")
-    names = ["store", "question vectors", "brief job", "settings", "recall"]
+    names = ["store", "question vectors", "brief job", "prompt sizes", "settings", "recall"]
     assert memory._engine._shared.caches.names == names
 
 
@@ -148,8 +148,8 @@ def test_an_erase_of_what_is_not_there_leaves_the_caches_alone(
 
 
 def test_the_size_of_a_system_prompt_outlives_an_erase_and_a_change_of_zone(open_memory: Open) -> None:
-    memory = open_memory(settings=Settings(compress_tokens_above=300, compress_tokens_keep=20))
-    for number in range(4):
+    memory = open_memory(settings=Settings(compress_tokens_above=300, compress_must_pay=False))
+    for number in range(9):
         memory.add("trip", "user", f"I would like to see the old town of Seville on day {number}.")
         memory.add("trip", "assistant", "Noted.")
     memory.add("other", "user", "hello", id="m")

@@ -50,7 +50,9 @@ class PromptSizes(BufferedRows[PromptSize]):
 
     async def get(self, principal: Principal, conversation: str) -> int:
         """Return the tokens of the conversation's last system prompt; 0 if none is known."""
-        tokens = self._known.get((principal.person, conversation))
+        key = (principal.person, conversation)
+        buffered = [size.tokens for size in self._rows if (size.person, size.conversation) == key]
+        tokens = buffered[-1] if buffered else self._known.get(key)
         return await self._state.prompt_tokens(principal, conversation) if tokens is None else tokens
 
     def forget(self, person: str | None = None) -> None:
