@@ -156,7 +156,7 @@ def test_keys_of_the_database_survive_a_restore_and_revoked_ones_stay_revoked(lo
         for backup in ("old", "keyless"):
             await memory.restore(tmp_path / f"{backup}.backup")
             for one in (access, Access(memory)):  # that of a running server, and that of one that starts now
-                assert await one.has_keys()
+                assert await one.requires_keys()
                 assert [await one.verify(token) is not None for token in (old, new, revoked)] == [True, True, False]
                 assert await one.session(session[0]) is not None
 
