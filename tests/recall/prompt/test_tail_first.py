@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from recollect import Memory, Settings, count_tokens_for_messages
 from recollect.core.models import Context
+from recollect.recall.prompt import fence
 from recollect.testing import FakeEmbedder
 from support.realistic_talks import realistic_turns
 from support.summaries import SYSTEM, Open, context_part, on_sqlite, sound_brief, tail_seqs
@@ -103,4 +104,6 @@ def test_whatever_the_sizes_are_the_budget_holds_and_turns_that_fit_are_there(
         needed = count_tokens_for_messages([*last, {"role": "user", "content": question}])
         assert context.tokens <= budget
         if needed <= budget:
-            assert [one["content"] for one in context.messages[-len(last) - 1 : -1]] == [one["content"] for one in last]
+            shown = [one["content"] for one in context.messages[-len(last) - 1 : -1]]
+            shown[0] = shown[0].rpartition(f"{fence.CLOSE_TAG}\n\n")[2]  # memory stands before the first message
+            assert shown == [one["content"] for one in last]
