@@ -15,7 +15,7 @@ from recollect import Memory
 from recollect.core.compression.brief import Brief
 from recollect.core.compression.source_check import split_sentences
 from recollect.core.models import Context
-from recollect.settings import Settings
+from recollect.settings import Settings, preset
 from recollect.testing import FakeModel, ModelCall
 
 Open = Callable[..., Memory]
@@ -25,6 +25,8 @@ EAGER = {
     "memory_k_raw_turns": 1, "memory_chunk_summarize_threshold": 0, "compress_messages_at": 4,
     "compress_must_pay": False,
 }  # fmt: skip
+
+COMPACT = preset("compact").model_copy(update={"compress_must_pay": False})  # compresses the shortest chats too
 
 
 def eager_settings(**more: Any) -> Settings:

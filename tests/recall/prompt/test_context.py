@@ -19,6 +19,7 @@ from recollect.settings import preset
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
 from support.growth import assert_linear
 from support.prompts import Open, assert_valid_for_providers, assert_within, call, long_talk, memory_of, part, tell
+from support.summaries import COMPACT
 from support.tables import ask
 
 PRESETS = ("A", "B", "C", "D", "E")
@@ -288,7 +289,7 @@ def test_the_default_context_stays_below_three_thousand_tokens(open_memory: Open
 
 
 def test_an_allergy_is_told_whatever_is_asked(open_memory: Open) -> None:
-    memory = open_memory(settings=preset("A"))
+    memory = open_memory(settings=COMPACT)
     tell(memory, "talk", [{"role": "user", "content": "I'm allergic to peanuts."}, *long_talk(120)])
     memory.drain()
     told = memory_of(memory.context("talk", "Plan a dinner for Friday.", budget=3000), None)
@@ -368,8 +369,8 @@ def test_a_question_of_a_megabyte_is_excerpted_too(memory: Memory) -> None:
 
 def test_a_failing_summariser_is_told_and_the_brief_is_there_all_the_same(open_memory: Open) -> None:
     for model in (FakeModel([ProviderUnavailable("provider_error", "down")]), FakeModel(["no json"]), FakeModel([""])):
-        memory = open_memory(settings=preset("A"), model=model, person=f"p{next(_people)}")
-        tell(memory, "talk", long_talk(6))
+        memory = open_memory(settings=COMPACT, model=model, person=f"p{next(_people)}")
+        tell(memory, "talk", long_talk(31))  # more than can be shown whole
         memory.drain()
         context = memory.context("talk", "Which colour do I prefer for page1?")
         assert context.degraded == ("summarizer",)
@@ -378,7 +379,7 @@ def test_a_failing_summariser_is_told_and_the_brief_is_there_all_the_same(open_m
 
 
 def test_a_working_memory_is_not_degraded(open_memory: Open) -> None:
-    memory = open_memory(settings=preset("A"))
+    memory = open_memory(settings=COMPACT)
     tell(memory, "talk", long_talk(6))
     memory.drain()
     assert memory.context("talk", "page1").degraded == ()
@@ -386,12 +387,12 @@ def test_a_working_memory_is_not_degraded(open_memory: Open) -> None:
 
 @pytest.mark.parametrize("damage", ["UPDATE briefs SET body = '{}'", "UPDATE brief_entries SET entry = '{}'"])
 def test_a_damaged_brief_is_told_and_made_anew_from_the_log(open_memory: Open, location: str, damage: str) -> None:
-    memory = open_memory(settings=preset("A"))
+    memory = open_memory(settings=COMPACT)
     tell(memory, "talk", long_talk(6))
     memory.drain()
     before = memory.brief("talk")
     ask(location, damage)
-    other = open_memory(settings=preset("A"))
+    other = open_memory(settings=COMPACT)
     assert other.context("talk", "page1").degraded == ("brief",)
     assert other.context("talk", "page1").degraded == ()
     other.drain()
@@ -402,7 +403,7 @@ def test_a_damaged_brief_is_told_and_made_anew_from_the_log(open_memory: Open, l
 
 def test_an_embedder_and_a_summariser_that_are_down_are_both_named(open_memory: Open) -> None:
     embedder = FakeEmbedder()
-    memory = open_memory(settings=preset("A"), model=FakeModel(["no json"]), embedder=embedder)
+    memory = open_memory(settings=COMPACT, model=FakeModel(["no json"]), embedder=embedder)
     tell(memory, "talk", long_talk(6))
     memory.drain()
     embedder.failure = ProviderUnavailable("provider_error", "down")

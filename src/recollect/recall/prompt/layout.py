@@ -27,7 +27,7 @@ def choose_layout(inputs: PromptInputs, budget: PromptBudget, tokenizer: PromptT
     without_summary: PromptLayout | None = None
     characters = sum(len(message.content) for message in inputs.newest)
     is_short = characters <= MAX_CHARACTERS_PER_TOKEN * budget.left
-    if inputs.is_whole and inputs.summary.statements and is_short:
+    if inputs.is_whole and inputs.brief_version and inputs.summary.statements and is_short:
         without_summary = PromptLayout(replace(inputs, summary=Summary()), copy(budget), tokenizer)
     layout = PromptLayout(inputs, budget, tokenizer)
     if without_summary is None or not without_summary.shows_all or without_summary.tokens > layout.tokens:
