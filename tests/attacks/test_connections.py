@@ -263,18 +263,24 @@ def test_answers_that_are_being_written_are_never_given_up_for_new_connections(l
             connection = stack.enter_context(RawConnection(server.port))
             path = f"/api/v1/conversations/{number}/chat"
             connection.send(request("POST", path, body=b'{"content": "Tell me."}'))
-            assert connection.socket.recv(1, socket.MSG_PEEK)
-            answering.append(connection)
+            answering.append((connection, receive_until(connection, b"event: delta")))
         with RawConnection(server.port) as connection:
             reply = connection.reply()
             assert (reply.status, reply.code) == (503, "too_many_connections")
         for number in range(4):
             server.run(server.app.state.parts.chats.stop(server.memory, str(number)))
-        for connection in answering:
-            received = b""
-            while b"event: done" not in received:
-                received += connection.socket.recv(1 << 16)
-            assert ANSWER[:10].encode() in received
+        for connection, begun in answering:
+            assert ANSWER[:7].encode() in begun + receive_until(connection, b"event: done")
+
+
+def receive_until(connection: RawConnection, end: bytes) -> bytes:
+    """Receive data until it holds `end`."""
+    received = b""
+    while end not in received:
+        data = connection.socket.recv(1 << 16)
+        assert data, "the server hung up"
+        received += data
+    return received
 
 
 def test_connections_never_exceed_the_files_that_a_process_may_open() -> None:
