@@ -43,7 +43,7 @@ def without_triggers(name: str) -> Settings:
 def test_no_compression_makes_a_prompt_longer(open_memory: Open, name: str, language: str, turns_of: Any) -> None:
     compressing, plain = open_memory(settings=name), open_memory(settings=without_triggers(name))
     shorter = 0
-    for turn in turns_of(language)[:14]:
+    for turn in turns_of(language)[:13]:
         for memory, conversation in ((compressing, "one"), (plain, "two")):
             memory.add_many(conversation, [one | {"id": f"{conversation}-{one['id']}"} for one in turn])
         compressing.compress("one")
@@ -114,7 +114,7 @@ def test_a_model_that_writes_too_much_is_put_off_and_not_asked_at_every_turn(ope
 @on_sqlite
 def test_the_record_tells_the_tokens_of_a_prompt_before_and_after(open_memory: Open, name: str, language: str) -> None:
     memory = open_memory(settings=name)
-    for turn in realistic_turns(language)[:40]:
+    for turn in realistic_turns(language)[: 16 if name == "compact" else 40]:
         memory.add_many("talk", turn)
         memory.compress("talk")
     for version in memory.brief_versions("talk"):
