@@ -90,7 +90,7 @@ def test_a_line_of_a_model_stands_on_all_messages_of_its_sentences(open_memory: 
 @on_sqlite
 def test_the_prompt_shows_the_bullets_as_lines_inside_the_fence(open_memory: Open) -> None:
     memory = open_memory(settings="recall")
-    brief = talk(memory, "en", 40)
+    brief = talk(memory, "en", 32)
     context = memory.context("talk", "What comes next?")
     fenced = next(one["content"] for one in context.messages if one["content"].startswith("<memory>"))
     block = fenced[: fenced.index("</memory>") + len("</memory>")]

@@ -64,8 +64,7 @@ def test_after_a_compression_a_third_of_the_threshold_is_left_with_the_brief(ope
 
 
 @on_sqlite
-@LANGUAGES
-@pytest.mark.parametrize("words", [100, 900])
+@pytest.mark.parametrize(("language", "words"), [("en", 900), ("ar", 100)])
 def test_a_long_system_prompt_does_not_make_every_turn_a_compression(
     open_memory: Open, language: str, words: int
 ) -> None:
@@ -81,7 +80,6 @@ def test_a_long_system_prompt_does_not_make_every_turn_a_compression(
     [
         {"compress_tokens_above": 3000, "compress_tokens_keep": 2900},
         {"compress_tokens_above": 3000, "compress_tokens_until": 2900},
-        {"compress_tokens_above": 1200},
     ],
     ids=str,
 )

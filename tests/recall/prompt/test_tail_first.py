@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect import Memory, Settings, count_tokens_for_messages
@@ -86,6 +86,7 @@ def test_the_tail_first_is_a_setting_of_its_own(open_memory: Open) -> None:
     assert tail_seqs(memory.context("talk", QUESTIONS["en"]))[-4:] == [85, 86, 87, 88]
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 120), min_size=1, max_size=6),
     st.integers(200, 2500),
