@@ -61,6 +61,7 @@ MADE: Final = {
     "recollect.core.dates.periods._ending": (),
     "recollect.core.extract.document_structure._find_slot": (r"\bslides?\b",),
     "recollect.core.extract.rules.combine_patterns": (),
+    "recollect.core.language.speech_acts.compile_words": (),
     "recollect.core.extract.rules.parse_rules": (),
     "recollect.recall.prompt.excerpts.QueryTerms._patterns": (r"(?:gard|gat|ga|東京|code)\w{0,30}",),
 }

@@ -80,7 +80,7 @@ def test_flags_tell_the_share_of_questions_that_were_asked_with_them(open_memory
 
 
 def test_metrics_say_how_often_briefs_are_written(open_memory: Open, clock: FakeClock) -> None:
-    memory = open_memory(settings=Settings(rag_summary_frequency=2))
+    memory = open_memory(settings=Settings(rag_summary_frequency=2, compress_must_pay=False))
     remark = "The harbour authority wants the report on dredging by Friday, with the depth of each berth. "
     for number in range(6):
         memory.add("port", "user", f"Question {number}: {remark * 4}")

@@ -284,7 +284,7 @@ async def _delete_all_keys(memory: AsyncMemory) -> None:
         with closing(apsw.Connection(str(location))) as file:
             file.execute("DELETE FROM api_keys")
     else:
-        with psycopg.connect(memory._components.driver._dsn, autocommit=True) as server:  # type: ignore[attr-defined]
+        with psycopg.connect(memory._components.driver._address.dsn, autocommit=True) as server:  # type: ignore[attr-defined]
             server.execute("DELETE FROM api_keys")
 
 

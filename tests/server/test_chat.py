@@ -479,10 +479,10 @@ def test_an_answer_that_cannot_be_stored_is_sent_and_followed_by_the_error(
 
     submit = AsyncMemory.submit
 
-    def fail(self: AsyncMemory, conversation: str, messages: Any, *anchor: Any) -> Any:
+    def fail(self: AsyncMemory, conversation: str, messages: Any, **options: Any) -> Any:
         if messages[0]["role"] == "assistant":
             raise StoreUnavailable("disk_full", "The disk is full.")
-        return submit(self, conversation, messages, *anchor)
+        return submit(self, conversation, messages, **options)
 
     with make_server(db, model) as server:
         monkeypatch.setattr(AsyncMemory, "submit", fail)

@@ -458,10 +458,10 @@ def test_an_answer_that_cannot_be_stored_is_given_all_the_same(
 ) -> None:
     submit = AsyncMemory.submit
 
-    def fail(self: AsyncMemory, conversation: str, messages: Any, *anchor: Any) -> Any:
+    def fail(self: AsyncMemory, conversation: str, messages: Any, **options: Any) -> Any:
         if messages and messages[0]["role"] == "assistant":
             raise failure
-        return submit(self, conversation, messages, *anchor)
+        return submit(self, conversation, messages, **options)
 
     monkeypatch.setattr(AsyncMemory, "submit", fail)
     reply = shared.complete("hello", stream=stream)

@@ -23,8 +23,9 @@ class RawReply:
 
     @property
     def code(self) -> str:
-        """Return the code of a problem."""
-        return str(json.loads(self.body)["code"])
+        """Return the code of a problem, or of an error in OpenAI's form."""
+        reply = json.loads(self.body)
+        return str(reply.get("error", reply)["code"])
 
 
 class RawConnection:

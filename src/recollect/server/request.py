@@ -137,7 +137,7 @@ def encode_json(data: Any) -> bytes:
     # A context is the largest and most frequent answer. It has no times, which pydantic would write differently.
     if isinstance(data, Context):
         with suppress(PydanticSerializationError):  # for half a surrogate pair, which the encoder below replaces
-            return to_json(data)
+            return to_json(data.to_values())
     return _ENCODER.encode(data).encode("utf-8", "replace")
 
 
