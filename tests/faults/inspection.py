@@ -89,8 +89,8 @@ def check_sound(connection: apsw.Connection) -> None:
 
 
 @lru_cache(maxsize=50_000)
-def _entry(content: str, name: str | None) -> bytes:
-    return word_index.encode_row(content, name)
+def _entry(content: str, name: str | None, role: str) -> bytes:
+    return word_index.encode_row(content, name, role=role)
 
 
 def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
@@ -104,7 +104,7 @@ def wrong_entries(ask: Callable[[str], list[Any]]) -> list[tuple[int, int]]:
     }
     versions = dict(ask("SELECT key, words_version FROM conversations"))
     expected = {
-        (key, seq): (at, word_index.ROLE_NUMBERS[role], _entry(content, name))
+        (key, seq): (at, word_index.ROLE_NUMBERS[role], _entry(content, name, role))
         for _, key, seq, _, role, content, at, _, name, *_ in messages(ask)
         if versions[key] == word_index.VERSION or (key, seq) in found
     }

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from recollect.core import models
-from recollect.core.errors import InvalidInput
 from recollect.server import diagnostics, exports, schemas
 from recollect.server.problems import problem_responses
 from recollect.server.request import (
@@ -80,13 +79,12 @@ async def debug_retrieval(
     q: QuestionParam,
     conversation: ConversationParam = None,
     conversation_id: Annotated[
-        schemas.Name | None, Query(alias="conversationId", description="another name of `conversation`")
+        schemas.Name | None,
+        Query(alias="conversationId", description="another name of `conversation`, which counts if both are given"),
     ] = None,
     limit: Annotated[int, Query(ge=0, le=50)] = 10,
 ) -> Response:
     """Recall, and show how: results with their sources, times by stage, flags."""
-    if None not in (conversation, conversation_id) and conversation != conversation_id:
-        raise InvalidInput("two_conversations", "`conversation` and `conversationId` name different conversations.")
     recalled = await caller.memory.recall(q, conversation=conversation or conversation_id, limit=limit)
     return json_response(diagnostics.retrieval_to_json(q, recalled))
 
