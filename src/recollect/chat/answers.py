@@ -34,7 +34,7 @@ _MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # par
 
 @dataclass(slots=True)
 class Prompt:
-    """What the model is asked: system messages, the fenced block of memory, the turns before the question, and it.
+    """Holds what the model is asked: system messages, the fenced memory, the turns before the question, and it.
 
     `sources` are the contents that came from memory. `ms` is the time to build it.
     """

@@ -43,7 +43,7 @@ CLOSE_POLL_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a client says about a request that it may send again."""
+    """Tells whether a client may have sent the same request before."""
 
     key: str | None = None  # the same for every repetition of the request
     is_retry: bool = False

@@ -43,7 +43,7 @@ class BuiltInAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What memory holds for a message: hits, best first, and the newest messages if they are needed.
+    """Holds what memory has for a message: hits, best first, and the newest messages if they are needed.
 
     They are needed if most messages are not indexed yet (`is_unindexed`), or if the message asks for everything.
     """

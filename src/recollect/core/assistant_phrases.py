@@ -1,4 +1,4 @@
-"""What the built-in assistant says, in English and in Arabic."""
+"""Lists what the built-in assistant says, in English and in Arabic."""
 
 from __future__ import annotations
 

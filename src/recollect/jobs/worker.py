@@ -44,7 +44,7 @@ class _Tally:
 
 
 class Sweep(NamedTuple):
-    """What a sweep did, and whether it did anything: a part of a unit counts nothing yet."""
+    """Counts what a sweep did, and notes whether it did anything: a part of a unit counts nothing yet."""
 
     done: Done
     worked: bool

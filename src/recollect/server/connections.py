@@ -54,7 +54,7 @@ class ConnectionLimits:
 
 
 class Phase(Enum):
-    """What a connection waits for. While the server writes an answer, it waits for nothing."""
+    """Names what a connection waits for. While the server writes an answer, it waits for nothing."""
 
     IDLE = auto()  # the next request
     HEAD = auto()  # the rest of a head

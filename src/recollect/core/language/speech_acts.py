@@ -1,4 +1,4 @@
-"""What a sentence does in a chat: it tells, asks, greets or thanks. And what the rules of all languages share."""
+"""Names what a sentence does in a chat (tell, ask, greet, thank), and holds what the rules of all languages share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLAUSE_BORDER: Final = re.compile(r"[,،;؛:–—]\s|\s-\s")
 
 @dataclass(frozen=True, slots=True)
 class SpeechAct:
-    """What a sentence or a message does. A greeting, thanks or "ok" alone neither tells nor asks."""
+    """Names what a sentence or a message does. A greeting, thanks or "ok" alone neither tells nor asks."""
 
     tells: bool = False
     asks: bool = False
