@@ -11,7 +11,7 @@ import pytest
 
 from recollect import Memory
 from recollect.storage import sqlite
-from recollect.storage.rewrite_pace import MAX_PAUSE_SECONDS, PAUSE_FACTOR, SHORT_SECONDS, RewritePace
+from recollect.storage.shared_purges import MAX_WAIT_SECONDS, PAUSE_FACTOR, SHORT_SECONDS, RewritePace
 from recollect.testing import FakeEmbedder
 from support.serving import read_all_bytes, wait_for
 
@@ -44,7 +44,7 @@ def test_erases_that_wait_share_one_rewrite(db: str, monkeypatch: pytest.MonkeyP
 def test_adds_go_on_between_the_deletion_of_rows_and_a_rewrite_that_waits(
     db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RewritePace, "pause_left", property(lambda self: 60.0))
+    monkeypatch.setattr(RewritePace, "pause_left", property(lambda self: 40.0))
     with Memory(db, worker=False, embedder=FakeEmbedder()) as memory:
         memory.add("trip", "user", "zanzibarcanary")
         with ThreadPoolExecutor(1) as pool:
@@ -52,7 +52,7 @@ def test_adds_go_on_between_the_deletion_of_rows_and_a_rewrite_that_waits(
             wait_for(lambda: not memory.conversations())
             memory.add("other", "user", "stored while the erase waits")
             assert not erase.done()
-            memory._engine._components.driver._rewrite_pace.close()  # type: ignore[attr-defined]
+            memory._engine._components.driver._purges.pace.close()  # type: ignore[attr-defined]
             assert erase.result(60).pending
         monkeypatch.undo()
     with Memory(db, worker=False, embedder=FakeEmbedder()) as memory:
@@ -70,17 +70,41 @@ def test_a_long_rewrite_is_followed_by_a_pause_and_a_short_one_is_not() -> None:
     assert pace.pause_left == PAUSE_FACTOR
     now[0] += PAUSE_FACTOR
     assert pace.pause_left == 0
-    pace.note(1000.0)
-    assert pace.pause_left == MAX_PAUSE_SECONDS
     pace.close()
     assert not pace.wait()
+
+
+def test_nobody_waits_for_a_pause_that_is_too_long(db: str) -> None:
+    with Memory(db, worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "zanzibarcanary")
+        pace = memory._engine._components.driver._purges.pace  # type: ignore[attr-defined]
+        pace.note(MAX_WAIT_SECONDS)
+        assert memory.erase(conversation="trip").pending  # at once: a file that large is rewritten by the worker
+        assert memory.drain().counts["erasures"] == 0
+        pace.note(0)
+        assert memory.drain().counts["erasures"] == 1
+    assert b"zanzibarcanary" not in read_all_bytes(db)
+
+
+def test_messages_are_indexed_while_an_erase_waits_for_its_rewrite(db: str) -> None:
+    with Memory(db, worker=False, embedder=FakeEmbedder()) as memory, ThreadPoolExecutor(1) as pool:
+        memory.add("trip", "user", "zanzibarcanary")
+        pace = memory._engine._components.driver._purges.pace  # type: ignore[attr-defined]
+        pace.note((MAX_WAIT_SECONDS - 1) / PAUSE_FACTOR)
+        erase = pool.submit(memory.erase, conversation="trip")
+        wait_for(lambda: not memory.conversations())
+        memory.add("other", "user", "indexed while the erase waits")
+        assert memory.drain().counts["vectors"] > 0
+        assert not erase.done()
+        pace.close()
+        assert erase.result(60).pending
 
 
 def test_closing_does_not_wait_for_the_pause(tmp_path: Path) -> None:
     with Memory(tmp_path / "memory.db", worker=False, embedder=FakeEmbedder()) as memory:
         memory.add("trip", "user", "hello there")
-        pace = memory._engine._components.driver._rewrite_pace  # type: ignore[attr-defined]
-        pace.note(1000.0)
+        pace = memory._engine._components.driver._purges.pace  # type: ignore[attr-defined]
+        pace.note(1.0)
         with ThreadPoolExecutor(1) as pool:
             erase = pool.submit(memory.erase, conversation="trip")
             wait_for(lambda: not memory.conversations())

@@ -13,7 +13,7 @@ TIDY_INTERVAL: Final = timedelta(seconds=30)
 
 
 class FinishErasures:
-    """Removes the bytes of erased rows that another process kept in the file at the time."""
+    """Removes the bytes of erased rows that were left in the file at the time."""
 
     name = "erasures"
 
@@ -21,9 +21,12 @@ class FinishErasures:
         self._store = store
 
     async def tend(self) -> int:
-        """Purge the files if erasures are pending. Return how many are finished."""
+        """Purge the files if erasures are pending. Return how many are finished.
+
+        An erase that is under way counts as pending. The worker does not wait for it: messages want to be indexed.
+        """
         pending = await self._store.pending_erasures()
-        if not pending or (await self._store.purge()).pending:
+        if not pending or (await self._store.purge(may_wait=False)).pending:
             return 0
         await self._store.finish_erasures(pending)
         return len(pending)

@@ -71,8 +71,8 @@ Handler = Callable[[Transaction, Sequence[I]], Sequence[T]]  # returns one resul
 class PurgeResult:
     """The outcome of removing erased bytes from the database's files.
 
-    `pending` says that another process or transaction still keeps old pages. `kept_elsewhere` names copies out of
-    reach, such as backups.
+    `pending` says that bytes are left: old pages are still in use, or the file was rewritten a moment ago.
+    `kept_elsewhere` names copies out of reach, such as backups.
     """
 
     files: tuple[str, ...] = ()
@@ -117,8 +117,11 @@ class Driver(Protocol):
         """Write an item. Items that wait at the same time may be handled by one call of the handler."""
         ...
 
-    def purge(self) -> Future[PurgeResult]:
-        """Remove deleted rows from the files too, as far as this database can."""
+    def purge(self, *, may_wait: bool = True) -> Future[PurgeResult]:
+        """Remove deleted rows from the files too, as far as this database can.
+
+        What must wait for its turn is left pending if the caller may not wait.
+        """
         ...
 
     def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:

@@ -293,7 +293,7 @@ class PostgresDriver:
 
     # Maintenance
 
-    def purge(self) -> Future[PurgeResult]:
+    def purge(self, *, may_wait: bool = True) -> Future[PurgeResult]:
         return self._submit(self._purge)
 
     def _purge(self, connection: Connection) -> PurgeResult:

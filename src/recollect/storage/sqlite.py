@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -29,7 +28,7 @@ from recollect.storage.file_drafts import clear_drafts, copies_beside
 from recollect.storage.page_restore import PageRestore
 from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import load_for_sqlite
-from recollect.storage.rewrite_pace import RewritePace
+from recollect.storage.shared_purges import SharedPurges
 from recollect.storage.sqlite_errors import closed_error, translated
 from recollect.storage.sqlite_file import (
     BUSY_SECONDS,
@@ -102,9 +101,8 @@ class SqliteDriver:
         self._answers: tuple[apsw.Connection, Any, dict[Hashable, Any]] | None = None  # with their data_version
         self._closed = False
         self._home: HomeProcess | None = None  # set when it is opened
-        self._purge_lock, self._rewriting = threading.Lock(), threading.Lock()
-        self._waiting_purge: Future[PurgeResult] | None = None  # one whose rewrite has not begun
-        self._rewrite_pace = RewritePace()
+        self._searching = threading.Lock()  # one search of the files at a time leaves room for others
+        self._purges = SharedPurges(self._purge, self._run_aside)
         self.guard = CheckpointGuard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
@@ -145,7 +143,7 @@ class SqliteDriver:
             return
         with self._closing_lock:
             self._closed = True
-        self._rewrite_pace.close()
+        self._purges.pace.close()
         for thread in self._side_threads:
             thread.join()
         if self._pool is not None:
@@ -282,23 +280,11 @@ class SqliteDriver:
 
     # The file. These take long, so each runs on a thread and a connection of its own, as another process would.
 
-    def purge(self) -> Future[PurgeResult]:
-        """Rewrite the file and empty its log. Callers share a rewrite that has not begun: it removes their rows too."""
-        with self._purge_lock:
-            if self._waiting_purge is None or self._waiting_purge.done():
-                self._waiting_purge = self._run_aside(self._purge_in_turn)
-            return self._waiting_purge
-
-    def _purge_in_turn(self, connection: apsw.Connection) -> PurgeResult:
-        with self._rewriting:
-            if self._readers and not self._rewrite_pace.wait():
-                return PurgeResult(pending=True)
-            with self._purge_lock:
-                self._waiting_purge = None  # who comes from now on needs the next one
-            start = time.monotonic()
-            result = self._purge(connection)
-            self._rewrite_pace.note(time.monotonic() - start)
-            return result
+    def purge(self, *, may_wait: bool = True) -> Future[PurgeResult]:
+        """Rewrite the file and empty its log. Erases that wait share a rewrite."""
+        if not self._readers:
+            return self._run_aside(self._purge)
+        return self._purges.request(may_wait=may_wait)
 
     def _purge(self, connection: apsw.Connection) -> PurgeResult:
         if self.path == ":memory:":
@@ -316,7 +302,8 @@ class SqliteDriver:
         return PurgeResult(files, pending=not is_gone, kept_elsewhere=tuple(copies))
 
     def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
-        return find_in_files(files, texts)
+        with self._searching:
+            return find_in_files(files, texts)
 
     def read_start(self, path: str) -> bytes:
         return next(read_blocks(path), b"")

@@ -24,6 +24,7 @@ from recollect.storage.file_drafts import new_file
 SAFE_VERSION: Final = 3_051_003  # the first without the race of two connections that write and checkpoint
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 BLOCK_BYTES: Final = 1024 * 1024
+SEARCH_PAUSE_SECONDS: Final = 0.001  # after each block; an add beside a search needs the interpreter too
 WAL_WARNING_BYTES: Final = 64 * 1024 * 1024
 DISK_WARNING_BYTES: Final = 200 * 1024 * 1024  # free on the disk
 MAX_FREE_PAGES: Final = 64  # a file may keep so many; it always has some
@@ -117,7 +118,7 @@ def snapshot(connection: apsw.Connection, target: str, *, replace: bool = False)
 
 
 def find_in_files(files: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Return which of these texts the files contain, as UTF-8."""
+    """Return which of these texts the files contain, as UTF-8. Between blocks other threads get their turn."""
     needles = {text: text.encode() for text in texts}
     overlap = max((len(needle) for needle in needles.values()), default=1) - 1
     found: set[str] = set()
@@ -127,6 +128,7 @@ def find_in_files(files: Sequence[str], texts: Sequence[str]) -> list[str]:
             window = tail + block
             found.update(text for text, needle in needles.items() if needle in window)
             tail = window[-overlap:] if overlap else b""
+            time.sleep(SEARCH_PAUSE_SECONDS)
     return [text for text in texts if text in found]
 
 

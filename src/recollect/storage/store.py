@@ -155,9 +155,9 @@ class SqlStore:
         """Note that nothing of these erasures is left in the files."""
         await self._write(lambda tx: tx.many("finish_erasure", [{"id": receipt_id} for receipt_id in ids]))
 
-    async def purge(self) -> PurgeResult:
-        """Remove deleted rows from the files."""
-        return await asyncio.wrap_future(self._driver.purge())
+    async def purge(self, *, may_wait: bool = True) -> PurgeResult:
+        """Remove deleted rows from the files. If the caller may not wait for its turn, they may be left pending."""
+        return await asyncio.wrap_future(self._driver.purge(may_wait=may_wait))
 
     async def still_contains(self, piece: str) -> bool:
         """Say whether a text that was not erased contains this piece too, of any person."""
