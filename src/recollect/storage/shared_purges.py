@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Final
 
 import apsw
@@ -43,6 +44,15 @@ class RewritePace:
         """
         pause = self.pause_left
         return pause <= MAX_WAIT_SECONDS and not self._closed.wait(pause)
+
+    @contextmanager
+    def rewriting(self) -> Iterator[None]:
+        """Measure the rewrite in this context, and begin the pause after it."""
+        start = self._monotonic()
+        try:
+            yield
+        finally:
+            self.note(self._monotonic() - start)
 
     def note(self, seconds: float) -> None:
         """Note that a rewrite took so long, and begin the pause after it."""
@@ -80,7 +90,4 @@ class SharedPurges:
                 return PurgeResult(pending=True)
             with self._lock:
                 self._waiting = None  # who comes from now on needs the next one
-            start = time.monotonic()
-            result = self._purge(connection)
-            self.pace.note(time.monotonic() - start)
-            return result
+            return self._purge(connection)

@@ -290,7 +290,8 @@ class SqliteDriver:
         if self.path == ":memory:":
             return PurgeResult()
         try:
-            rewrite(connection)
+            with self._purges.pace.rewriting():
+                rewrite(connection)
             with self.guard.checkpointing():
                 is_gone = checkpoint(connection, "TRUNCATE", seconds=PURGE_WAIT_SECONDS)
         except (apsw.BusyError, apsw.FullError, apsw.IOError) as error:

@@ -29,6 +29,7 @@ WAL_WARNING_BYTES: Final = 64 * 1024 * 1024
 DISK_WARNING_BYTES: Final = 200 * 1024 * 1024  # free on the disk
 MAX_FREE_PAGES: Final = 64  # a file may keep so many; it always has some
 PAGES_PER_RELEASE: Final = 2000  # writers wait while pages are released
+CHECKPOINT_TRY_MILLISECONDS: Final = 50
 CHECKPOINT_POLL_SECONDS: Final = 0.05
 BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
 
@@ -93,11 +94,14 @@ def enter_wal(connection: apsw.Connection) -> None:
 
 
 def checkpoint(connection: apsw.Connection, mode: str, *, seconds: float = 0.0) -> bool:
-    """Move the write-ahead log into the database. Return False if another reader needs it for all of `seconds`."""
+    """Move the write-ahead log into the database. Return False if another reader needs it for all of `seconds`.
+
+    While it waits for readers it holds the lock of writers, so it waits in many short tries.
+    """
     deadline = time.monotonic() + seconds
     before = connection.pragma("busy_timeout")
     while True:
-        connection.set_busy_timeout(int(seconds * 1000))
+        connection.set_busy_timeout(CHECKPOINT_TRY_MILLISECONDS if seconds else 0)
         try:
             busy = _read_number(connection, f"PRAGMA wal_checkpoint({mode})")
         except apsw.BusyError:
