@@ -12,6 +12,7 @@ import pytest
 from recollect import Memory
 from recollect.storage import sqlite
 from recollect.storage.shared_purges import MAX_WAIT_SECONDS, PAUSE_FACTOR, SHORT_SECONDS, RewritePace
+from recollect.storage.sqlite_file import checkpoint
 from recollect.testing import FakeEmbedder
 from support.serving import read_all_bytes, wait_for
 
@@ -110,3 +111,19 @@ def test_closing_does_not_wait_for_the_pause(tmp_path: Path) -> None:
             wait_for(lambda: not memory.conversations())
             pace.close()
             assert erase.result(60).pending
+
+
+def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path) -> None:
+    connections = [apsw.Connection(str(tmp_path / "some.db")) for _ in range(3)]
+    checkpointing, writing, reading = connections
+    writing.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)")
+    reading.execute("BEGIN; SELECT * FROM t").fetchall()
+    writing.execute("INSERT INTO t VALUES (2)")
+    writing.set_busy_timeout(60_000)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(checkpoint, checkpointing, "TRUNCATE", seconds=120)
+        for number in range(5):
+            writing.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES (?); COMMIT", (number,))
+            assert not done.done()
+        reading.execute("COMMIT")
+        assert done.result()
