@@ -122,8 +122,8 @@ def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path) -> 
     writing.set_busy_timeout(60_000)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(checkpoint, checkpointing, "TRUNCATE", seconds=120)
-        for number in range(5):
-            writing.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES (?); COMMIT", (number,))
+        for _ in range(5):
+            writing.execute("INSERT INTO t VALUES (3)")
             assert not done.done()
         reading.execute("COMMIT")
         assert done.result()
