@@ -116,7 +116,7 @@ def test_closing_does_not_wait_for_the_pause(tmp_path: Path) -> None:
 def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path) -> None:
     connections = [apsw.Connection(str(tmp_path / "some.db")) for _ in range(3)]
     checkpointing, writing, reading = connections
-    writing.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)")
+    writing.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)").fetchall()
     reading.execute("BEGIN; SELECT * FROM t").fetchall()
     writing.execute("INSERT INTO t VALUES (2)")
     writing.set_busy_timeout(60_000)
