@@ -10,9 +10,8 @@ import apsw
 import pytest
 
 from recollect import Memory
-from recollect.storage import sqlite
+from recollect.storage import sqlite, sqlite_file
 from recollect.storage.shared_purges import MAX_WAIT_SECONDS, PAUSE_FACTOR, SHORT_SECONDS, RewritePace
-from recollect.storage.sqlite_file import checkpoint
 from recollect.testing import FakeEmbedder
 from support.serving import read_all_bytes, wait_for
 
@@ -113,17 +112,18 @@ def test_closing_does_not_wait_for_the_pause(tmp_path: Path) -> None:
             assert erase.result(60).pending
 
 
-def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path) -> None:
-    connections = [apsw.Connection(str(tmp_path / "some.db")) for _ in range(3)]
-    checkpointing, writing, reading = connections
+def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpointing, writing, reading = (apsw.Connection(str(tmp_path / "some.db")) for _ in range(3))
     writing.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)").fetchall()
     reading.execute("BEGIN; SELECT * FROM t").fetchall()
     writing.execute("INSERT INTO t VALUES (2)")
-    writing.set_busy_timeout(60_000)
+    has_tried = threading.Event()
+    monkeypatch.setattr(sqlite_file.time, "sleep", lambda seconds: has_tried.set())
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(checkpoint, checkpointing, "TRUNCATE", seconds=120)
-        for _ in range(5):
-            writing.execute("INSERT INTO t VALUES (3)")
-            assert not done.done()
+        done = pool.submit(sqlite_file.checkpoint, checkpointing, "TRUNCATE", seconds=60)
+        assert has_tried.wait(30)
+        writing.set_busy_timeout(60_000)
+        writing.execute("INSERT INTO t VALUES (3)")
+        assert not done.done()
         reading.execute("COMMIT")
         assert done.result()
