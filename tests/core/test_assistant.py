@@ -100,6 +100,15 @@ def test_a_hit_must_bear_on_the_question_however_high_its_score_is() -> None:
     assert choose_quotes("Do I have pets?", [*unrelated, related]).hits == (related,)
 
 
+def test_what_people_said_comes_before_what_the_assistant_made_of_it() -> None:
+    said = hit("I am allergic to peanuts.", dense=0.26)
+    repeated = hit("Peanuts are what you cannot eat.", role="assistant", dense=0.35, bm25=0.4)
+    assert choose_quotes("What can I not eat?", [repeated, said]).hits == (said, repeated)
+    unrelated = [hit(text, dense=0.01) for text in ("I like tea.", "My dog is old.")]
+    assert choose_quotes("What can I not eat?", [repeated, said, *unrelated]).hits == (said, repeated)
+    assert choose_quotes("What can I not eat?", [repeated, *unrelated]).hits == (repeated,)
+
+
 def test_where_every_meaning_is_near_the_answer_says_that_it_is_unsure() -> None:
     """So the vectors of an embedder are that does not know the language."""
     alike = [hit(text, dense=dense) for text, dense in (("أحب الشاي.", 0.45), ("كلبي كبير.", 0.44), ("اسمي منى", 0.43))]

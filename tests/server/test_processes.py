@@ -315,7 +315,7 @@ def test_the_commands_that_the_server_prints_work(start: Any, tmp_path: Path) ->
     events = _shell(curl, tmp_path) if shutil.which("curl") else _as_curl(curl)
     assert "event: sources" in events and "event: done" in events
     assert ANSWER in events or "allergic" in events
-    assert "eanuts" in _shell(client, tmp_path)  # model="recollect": it quotes what it remembers
+    assert "allergic to peanuts" in _shell(client, tmp_path)  # model="recollect": it quotes what it remembers
     assert ANSWER in _shell(chat, tmp_path, "What can I not eat?\n")
 
 

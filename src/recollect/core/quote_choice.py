@@ -37,20 +37,27 @@ class ChosenQuotes:
 def choose_quotes(question: str, hits: Sequence[Hit]) -> ChosenQuotes:
     """Choose hits that bear on the question: they share words with it, or mean something nearer than others do.
 
-    If none does for sure but some may, the best few of those are chosen: for languages that the embedder does not know,
+    What people said is compared with what people said, and comes before what the assistant made of it. If none does for sure but some may, the best few of those are chosen: for languages that the embedder does not know,
     all meanings are near. The question itself is no answer, and neither are messages in which people only asked.
     """
     asked = normalise(question)
     useful = [hit for hit in hits if hit.message_id is not None and normalise(hit.text) != asked and _is_memory(hit)]
-    typical = statistics.median(_dense(hit) for hit in useful) if len(useful) >= MIN_COMPARED_HITS else 0.0
     dates_differ = len({hit.why.get("date", 0.0) >= MIN_DATE_PART for hit in useful}) > 1
-    sure = [hit for hit in useful if _bears_on(hit, typical, dates_differ=dates_differ)]
-    if sure:
-        best = max(map(_relevance, sure))
-        near = [hit for hit in sure if _relevance(hit) >= MIN_RELEVANCE_SHARE * best]
-        return ChosenQuotes(tuple(sorted(near, key=_relevance, reverse=True)[:MAX_QUOTES]))
+    own, others = ([hit for hit in useful if (hit.role == "user") is is_own] for is_own in (True, False))
+    near = [*_nearest(own, dates_differ=dates_differ), *_nearest(others, dates_differ=dates_differ)]
+    if near:
+        return ChosenQuotes(tuple(near[:MAX_QUOTES]))
     possible = [hit for hit in useful if _dense(hit) >= MIN_DENSE_PART]
     return ChosenQuotes(tuple(possible[:MAX_UNSURE_QUOTES]), is_sure=False)
+
+
+def _nearest(hits: Sequence[Hit], *, dates_differ: bool) -> list[Hit]:
+    """Return the hits that bear on the question for sure and not much less than the best one, best first."""
+    typical = statistics.median(map(_dense, hits)) if len(hits) >= MIN_COMPARED_HITS else 0.0
+    sure = [hit for hit in hits if _bears_on(hit, typical, dates_differ=dates_differ)]
+    best = max(map(_relevance, sure), default=0.0)
+    near = [hit for hit in sure if _relevance(hit) >= MIN_RELEVANCE_SHARE * best]
+    return sorted(near, key=_relevance, reverse=True)
 
 
 def _bears_on(hit: Hit, typical_dense: float, *, dates_differ: bool) -> bool:
