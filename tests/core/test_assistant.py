@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from recollect.core import assistant
 from recollect.core.assistant_phrases import PHRASES, describe_age
 from recollect.core.message import Message
-from recollect.core.models import Hit
+from recollect.core.models import Hit, Neighbour
 from recollect.core.quote_choice import choose_quotes
 
 NOW = datetime(2026, 1, 4, 10, tzinfo=UTC)
@@ -107,6 +108,18 @@ def test_what_people_said_comes_before_what_the_assistant_made_of_it() -> None:
     unrelated = [hit(text, dense=0.01) for text in ("I like tea.", "My dog is old.")]
     assert choose_quotes("What can I not eat?", [repeated, said, *unrelated]).hits == (said, repeated)
     assert choose_quotes("What can I not eat?", [repeated, *unrelated]).hits == (repeated,)
+
+
+def test_a_reply_is_quoted_after_the_statement_that_it_replies_to() -> None:
+    def reply_to(text: str) -> Hit:
+        reply = hit("Peanuts are what you cannot eat.", role="assistant", bm25=0.4)
+        return replace(reply, seq=2, neighbours=(Neighbour("n", 1, "user", text, NOW),))
+
+    told = reply_to("I am allergic to peanuts.")
+    quoted = choose_quotes("What can I not eat?", [told]).hits
+    assert [each.text for each in quoted] == ["I am allergic to peanuts.", "Peanuts are what you cannot eat."]
+    asked = reply_to("Which food is dangerous for me?")
+    assert choose_quotes("What can I not eat?", [asked]).hits == (asked,)
 
 
 def test_where_every_meaning_is_near_the_answer_says_that_it_is_unsure() -> None:

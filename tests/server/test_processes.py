@@ -102,7 +102,7 @@ class Process:
         """Return the process ids of its serving processes."""
         pid = self._popen.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return [int(child) for child in children if _is_worker(child)]
 
     def kill(self) -> None:
         """Kill the process that started the others."""
@@ -299,6 +299,14 @@ def test_the_processes_of_a_killed_server_end_and_leave_its_port(start: Any) -> 
     wait_for(lambda: not any(_is_running(process) for process in serving))
     with socket.create_server(("127.0.0.1", port)):
         pass  # nobody holds it any more
+
+
+def _is_worker(process: str) -> bool:
+    """Say whether a process is one that serves. It may have ended meanwhile."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
 
 
 def _is_running(process: int) -> bool:

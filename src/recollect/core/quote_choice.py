@@ -37,16 +37,19 @@ class ChosenQuotes:
 def choose_quotes(question: str, hits: Sequence[Hit]) -> ChosenQuotes:
     """Choose hits that bear on the question: they share words with it, or mean something nearer than others do.
 
-    What people said is compared with what people said, and comes before what the assistant made of it. If none does for sure but some may, the best few of those are chosen: for languages that the embedder does not know,
-    all meanings are near. The question itself is no answer, and neither are messages in which people only asked.
+    What people said is compared with what people said, and comes before what the assistant made of it. If only replies
+    bear on the question, the statements that they reply to come first. If nothing does for sure, the best few of what
+    may are chosen: for languages that the embedder does not know, all meanings are near. The question itself is no
+    answer, and neither are messages in which people only asked.
     """
     asked = normalise(question)
     useful = [hit for hit in hits if hit.message_id is not None and normalise(hit.text) != asked and _is_memory(hit)]
     dates_differ = len({hit.why.get("date", 0.0) >= MIN_DATE_PART for hit in useful}) > 1
     own, others = ([hit for hit in useful if (hit.role == "user") is is_own] for is_own in (True, False))
-    near = [*_nearest(own, dates_differ=dates_differ), *_nearest(others, dates_differ=dates_differ)]
-    if near:
-        return ChosenQuotes(tuple(near[:MAX_QUOTES]))
+    said, replied = _nearest(own, dates_differ=dates_differ), _nearest(others, dates_differ=dates_differ)
+    if said or replied:
+        said = said or [told for reply in replied if (told := _find_statement(reply, asked)) is not None]
+        return ChosenQuotes((*said, *replied)[:MAX_QUOTES])
     possible = [hit for hit in useful if _dense(hit) >= MIN_DENSE_PART]
     return ChosenQuotes(tuple(possible[:MAX_UNSURE_QUOTES]), is_sure=False)
 
@@ -58,6 +61,16 @@ def _nearest(hits: Sequence[Hit], *, dates_differ: bool) -> list[Hit]:
     best = max(map(_relevance, sure), default=0.0)
     near = [hit for hit in sure if _relevance(hit) >= MIN_RELEVANCE_SHARE * best]
     return sorted(near, key=_relevance, reverse=True)
+
+
+def _find_statement(reply: Hit, asked: str) -> Hit | None:
+    """Return what a person said just before a reply, as a hit. Return None if that told nothing."""
+    for said in reply.neighbours:
+        tells = said.role == "user" and said.seq < (reply.seq or 0) and tells_something(said.text)
+        if tells and normalise(said.text) != asked:
+            place = (said.message_id, reply.conversation, said.seq, said.role, said.text, said.at)
+            return Hit(*place, score=0.0, kind="message", why={}, name=said.name)
+    return None
 
 
 def _bears_on(hit: Hit, typical_dense: float, *, dates_differ: bool) -> bool:
