@@ -12,6 +12,7 @@ import pytest
 
 from recollect import Conflict
 from recollect.chat.chats import Chats
+from recollect.chat.completions import Completions
 from recollect.chat.run import ChatRequest
 from recollect.core.message import Anchor
 from recollect.memory import AsyncMemory
@@ -200,6 +201,25 @@ def test_the_built_in_assistant_stores_no_answer_to_an_erased_question(db: str) 
             run = await chats.start(memory, ChatRequest("trip", QUESTION))
             events = [event async for event in run.events()]
             assert events[-1].data["error"]["code"] == "question_erased"
+            assert await memory.conversations() == []
+
+    asyncio.run(erase_meanwhile())
+
+
+def test_a_completion_ends_when_its_question_is_erased_before_it_is_asked(db: str) -> None:
+    async def erase_meanwhile() -> None:
+        async with AsyncMemory(db, worker=False, embedder=FakeEmbedder()) as memory:
+            merge = memory.merge
+
+            async def merge_and_erase(*args: Any, **options: Any) -> Any:
+                stored = await merge(*args, **options)
+                await memory.erase(conversation="trip")
+                return stored
+
+            memory.merge = merge_and_erase  # type: ignore[method-assign]
+            request = {"messages": [{"role": "user", "content": QUESTION}]}
+            with pytest.raises(Conflict, match="erased"):
+                await Completions(None).prepare(memory, request, conversation="trip", mode="on")
             assert await memory.conversations() == []
 
     asyncio.run(erase_meanwhile())

@@ -23,7 +23,7 @@ from recollect.chat.erasure_watch import ErasureWatch
 from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match, task_prompts, unnamed_chat
 from recollect.core.answer_pieces import StreamedAnswer
-from recollect.core.errors import ProviderUnavailable, RecollectError
+from recollect.core.errors import ProviderUnavailable, RecollectError, question_erased
 from recollect.core.message import Anchor, Message, within_limit
 from recollect.core.models import Context, JsonObject
 from recollect.core.task_prompts import INSTRUCTION_ROLES
@@ -129,7 +129,8 @@ class Completions:
     ) -> Completion:
         """Store the client's new messages, and put memory into the prompt. If memory fails, the prompt is unchanged.
 
-        Without a mode, memory is on, except for what front-ends ask for themselves.
+        That the question was erased meanwhile is raised. Without a mode, memory is on, except for what front-ends ask
+        for themselves.
         """
         is_task = mode is None and task_prompts.is_task(request["messages"])
         mode = mode or ("off" if is_task else "on")
@@ -148,6 +149,8 @@ class Completions:
         try:
             await self._use_memory(completion, dialogue, user_indexes[-1], attempt)
         except RecollectError as error:
+            if error.code == question_erased().code:
+                raise
             log.warning("a completion passes through without memory: %s", error.code)
             completion.degraded.append("memory")
         except Exception as error:  # noqa: BLE001 - the request passes through
@@ -164,9 +167,10 @@ class Completions:
             messages = await completion.memory.merge(
                 completion.conversation, dialogue, request_key=attempt.key, is_retry=attempt.is_retry
             )
-            completion.newest, completion.conversation = messages[-1], messages[-1].conversation
+            completion.conversation = messages[-1].conversation
             answered = [messages[question_index], messages[-1]]
-            completion.anchor = await completion.memory.anchor(messages[-1].conversation, answered)
+            anchor = await completion.memory.anchor(messages[-1].conversation, answered)
+            completion.newest, completion.anchor = messages[-1], anchor  # only both together store an answer
             stored = messages
         elif completion.conversation is None:
             completion.conversation = await completion.memory.find_conversation(dialogue)
