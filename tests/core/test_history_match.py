@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -149,8 +149,9 @@ def test_history_is_what_lies_before_the_last_answer(roles: list[str], length: i
     assert _list(*roles).history_length == length
 
 
-NEWEST, CONTINUED = StoredPath("new", 2, True, True), StoredPath("old", 2, False, True)
-FOREIGN = StoredPath("foreign", 2, True, False)
+NOW = datetime(2026, 1, 4, 10, tzinfo=UTC)
+NEWEST, CONTINUED = StoredPath("new", 2, 2, True, NOW), StoredPath("old", 2, 5, True, NOW)
+FOREIGN = StoredPath("foreign", 2, 2, False, NOW)
 
 
 @pytest.mark.parametrize(
@@ -169,3 +170,11 @@ def test_a_list_goes_on_only_where_no_other_chat_can_be_meant(
     paths: list[StoredPath], length: int, chosen: StoredPath | None
 ) -> None:
     assert unnamed_chat.choose_path(paths, length) == chosen
+
+
+def test_a_request_that_is_sent_again_is_the_same_only_if_it_was_stored_moments_ago() -> None:
+    unanswered, answered = StoredPath("a", 1, 1, False, NOW), StoredPath("b", 1, 2, False, NOW)
+    continued, old = StoredPath("c", 1, 4, False, NOW), StoredPath("d", 1, 1, False, NOW - timedelta(hours=1))
+    assert unnamed_chat.choose_retried([old, unanswered], NOW) == unanswered
+    assert unnamed_chat.choose_retried([continued, answered], NOW) == answered
+    assert unnamed_chat.choose_retried([continued, old], NOW) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from recollect import AsyncMemory, Memory
 from recollect.core.history_match import ClientMessage, derive_message_id
 from recollect.core.message import Message
-from recollect.testing import FakeEmbedder
+from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
 
@@ -149,6 +150,20 @@ def test_a_repeated_request_begins_no_second_conversation(memory: Memory) -> Non
     assert memory.merge(None, [_user("Hello")], request_key="xyz")[0].conversation != first[0].conversation
     unanswered = memory.merge(None, [_user("Are you there?")])
     assert memory.merge(None, [_user("Are you there?")], is_retry=True) == unanswered
+
+
+def test_a_chat_that_was_refused_and_sent_again_joins_no_older_chat_that_begins_alike(
+    memory: Memory, clock: FakeClock
+) -> None:
+    """Clients also send again what was refused, for example by a limit of rates, before anything was stored."""
+    older = Client(memory)
+    older.say("Hello")
+    older.say("My PIN is 4711.")
+    assert memory.merge(None, [_user("Hello")], is_retry=True)[0].conversation != older.conversation
+    answered = Client(memory).say("Hi there")
+    assert memory.merge(None, [_user("Hi there")], is_retry=True)[0].conversation == answered
+    clock.advance(timedelta(hours=1))
+    assert memory.merge(None, [_user("Hi there")], is_retry=True)[0].conversation != answered
 
 
 def test_conversations_that_have_a_name_are_never_found_by_a_history(memory: Memory) -> None:

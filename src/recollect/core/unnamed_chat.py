@@ -6,6 +6,8 @@ that begin alike must not meet, so a path is trusted only as far as it can be no
 
 - A list without an answer in it begins a conversation, always.
 - A path whose end is the newest message of its conversation is continued there.
+- A list that a client sends again is the same request if it was stored moments ago and has at most its answer after
+  it. Clients also send again what was refused, so nothing of it need be stored, and an older chat may begin alike.
 - A path that was continued already is an edited or repeated turn of the same chat, if no other conversation holds the
   path and it is long enough that chance cannot have made it.
 - Everything else begins a conversation.
@@ -16,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from recollect.core import history_match
@@ -24,6 +27,7 @@ from recollect.core.message import Message
 
 NAME_PREFIX: Final = "chat-"
 AFTER_NAME_PREFIX: Final = "chat."  # the end of the range of names: a dot comes right after a hyphen
+RETRY_WINDOW: Final = timedelta(minutes=15)  # official clients wait ten minutes for an answer before they try again
 MIN_SURE_MESSAGES: Final = 4  # two questions with their answers: another chat does not begin with the same by chance
 
 
@@ -33,8 +37,14 @@ class StoredPath:
 
     conversation: str
     seq: int  # of the path's last message
-    is_newest: bool  # whether that is the conversation's newest message
-    is_answer: bool  # whether that is an answer of ours
+    last_seq: int  # of the conversation's newest message
+    is_answer: bool  # whether the path ends with an answer of ours
+    at: datetime  # of the path's last message
+
+    @property
+    def is_newest(self) -> bool:
+        """Return whether the path ends with the conversation's newest message."""
+        return self.seq == self.last_seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,15 @@ def choose_path(paths: Sequence[StoredPath], history_length: int) -> StoredPath 
     if first.is_newest or (len(paths) == 1 and history_length >= MIN_SURE_MESSAGES):
         return first
     return None
+
+
+def choose_retried(paths: Sequence[StoredPath], now: datetime) -> StoredPath | None:
+    """Return the path that an earlier try of the same request stored; None if there is none.
+
+    `paths` are those that are equal to the whole list.
+    """
+    tries = (path for path in paths if path.last_seq <= path.seq + 1 and now - path.at <= RETRY_WINDOW)
+    return next(tries, None)
 
 
 def ends_with(stored: Sequence[Message], chat: ClientList) -> bool:

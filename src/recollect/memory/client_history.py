@@ -90,8 +90,10 @@ class ClientHistoryMixin(LogMixin):
     async def _find_place(self, chat: ClientList, *, is_retry: bool = False) -> _Place | None:
         """Return where an unnamed list continues a conversation; None if it begins one."""
         log, who = self._store.log, self._principal
-        if is_retry and chat.ids and (paths := await log.find_paths(who, chat.ids[-1], chat.name_range)):
-            return await self._known_place(paths[0].conversation, chat)
+        if is_retry and chat.ids:
+            paths = await log.find_paths(who, chat.ids[-1], chat.name_range)
+            if earlier := unnamed_chat.choose_retried(paths, self._clock.now()):
+                return await self._known_place(earlier.conversation, chat)
         if not chat.history_length:
             return None
         history_id = chat.ids[chat.history_length - 1]

@@ -132,7 +132,13 @@ class LogStore:
         params = {"person": principal.person, "id": id, "first_name": names[0], "after_name": names[1]}
         rows = await self._read(lambda tx: tx.all("find_paths", **params))
         return [
-            StoredPath(row["name"], row["seq"], row["seq"] == row["last_seq"], row["model_variant"] is not None)
+            StoredPath(
+                row["name"],
+                row["seq"],
+                row["last_seq"],
+                is_answer=row["model_variant"] is not None,
+                at=times.from_micros(row["at"]),
+            )
             for row in rows
         ]
 

@@ -47,7 +47,7 @@ ORDER BY m.seq LIMIT :limit;
 
 -- name: find_paths
 -- An id that was made of a message and all before it stands for the whole path. Names are searched as a range.
-SELECT c.name, c.last_seq, m.seq, m.model_variant
+SELECT c.name, c.last_seq, m.seq, m.model_variant, m.at
 FROM conversations c JOIN messages m ON m.conversation_key = c.key AND m.id = :id
 WHERE c.person = :person AND c.name >= :first_name AND c.name < :after_name
 ORDER BY CASE WHEN m.seq = c.last_seq THEN 0 ELSE 1 END, c.last_at DESC, c.key DESC LIMIT 2;
