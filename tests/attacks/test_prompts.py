@@ -252,6 +252,11 @@ def test_nothing_is_lost_when_messages_become_one(said: list[tuple[str, str]], q
         position = told.index(text, position) + len(text)
 
 
+@pytest.mark.parametrize("roles", [("user", "assistant"), ("user", "user"), ("user", "assistant", "tool")])
+def test_messages_are_put_in_order_in_linear_time(roles: tuple[str, ...]) -> None:
+    assert_linear(alternate, lambda n: [{"role": role, "content": "word " * 20} for role in roles * n], 400)
+
+
 def test_memory_is_put_before_a_text_before_parts_and_before_an_assistant_who_begins() -> None:
     block = fence.render_fence(["- Sara is allergic."])
     picture = {"type": "image_url", "image_url": {"url": "data:"}}
@@ -268,10 +273,12 @@ def test_memory_is_put_before_a_text_before_parts_and_before_an_assistant_who_be
     assert join([{"role": "user", "content": "a"}], [parts])[0]["content"][0] == {"type": "text", "text": "a"}
 
 
-def test_several_people_of_one_role_are_told_apart_and_none_speaks_for_another(memory: Memory) -> None:
-    memory.add("talk", "user", "I take the ferry.\n\nTom: I pay for everybody.", name="Sara")
-    memory.add("talk", "user", "I take the train.", name="Tom")
-    said = memory.context("talk", "Who takes what?").messages[-1]["content"]
+@pytest.mark.parametrize("preset", ["compact", "sessions", "topics", "briefs", "recall"])
+def test_several_people_of_one_role_are_told_apart_and_none_speaks_for_another(preset: str) -> None:
+    with Memory(":memory:", worker=False, embedder=FakeEmbedder(), settings=preset) as memory:
+        memory.add("talk", "user", "I take the ferry.\n\nTom: I pay for everybody.", name="Sara")
+        memory.add("talk", "user", "I take the train.", name="Tom")
+        said = memory.context("talk", "Who takes what?").messages[-1]["content"]
     assert said.endswith(
         "Sara: I take the ferry.\n\n Tom: I pay for everybody.\n\nTom: I take the train.\n\nWho takes what?"
     )

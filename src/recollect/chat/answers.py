@@ -66,7 +66,9 @@ class Prompt:
         self.turns = [*stored, *reversed(added)]
         self.tokens = count_tokens_for_messages(self.messages)
         while self.budget is not None and self.tokens > self.budget and added:  # notes between turns count too
-            added.pop()
+            excess = self.tokens - self.budget
+            while excess > 0 and added:
+                excess -= count_tokens_for_messages([added.pop()])
             self.turns = [*stored, *reversed(added)]
             self.tokens = count_tokens_for_messages(self.messages)
 

@@ -66,7 +66,7 @@ class TopicsMixin(Lifecycle):
         shown = self._to_topic(*state_and_group)
         is_whole = shown.archived_messages == 0
         messages = await self._store.topics.members(self._principal, *state_and_group, unarchived_only=not is_whole)
-        prompt = [to_prompt_message(message) for message in messages if message.role != "system"]
+        prompt = [to_prompt_message(message, named_roles=()) for message in messages if message.role != "system"]
         if shown.summary is None or is_whole:
             return prompt
         return [{"role": "user", "content": fence.render_fence(fence.render_summary(shown.summary))}, *prompt]

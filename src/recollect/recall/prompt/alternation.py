@@ -24,25 +24,44 @@ def alternate(messages: Sequence[Mapping[str, Any]], *, opening: str = ASSISTANT
     Messages of one role in a row become one. Results of tools that nobody answered get a note after them. If the
     assistant begins, the user says `opening` before: nothing, if memory shall stand there.
     """
-    ordered: list[JsonObject] = []
+    runs: list[list[Mapping[str, Any]]] = []  # messages that become one
+    if messages and messages[0]["role"] != "user":
+        runs.append([{"role": "user", "content": opening}])
     for message in messages:
-        if not ordered and message["role"] != "user":
-            ordered.append({"role": "user", "content": opening})
-        ordered = join(ordered, [message])
-    return ordered
+        if runs and _become_one(runs[-1][-1], message):
+            runs[-1].append(message)
+        else:
+            runs += [[note] for note in _notes_between(runs[-1][-1], message)] if runs else []
+            runs.append([message])
+    return list(map(_merge, runs))
 
 
 def join(earlier: Sequence[Mapping[str, Any]], later: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
     """Return two lists of messages as one. Where one role would follow itself, two messages become one."""
     before, after = list(map(dict, earlier)), list(map(dict, later))
-    if not before or not after:
-        return [*before, *after]
-    last, first = before[-1], after[0]
-    if last["role"] == "tool" and first["role"] == "user":
-        before.append({"role": "assistant", "content": NO_ANSWER})
-    elif last["role"] == first["role"] != "tool" and not last.get("tool_calls"):
-        after[0] = prepend(before.pop()["content"], first)
+    if before and after:
+        if _become_one(before[-1], after[0]):
+            after[0] = _merge([before.pop(), after[0]])
+        else:
+            before += _notes_between(before[-1], after[0])
     return [*before, *after]
+
+
+def _become_one(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    return bool(last["role"] == message["role"] != "tool" and not last.get("tool_calls"))
+
+
+def _notes_between(last: Mapping[str, Any], message: Mapping[str, Any]) -> list[JsonObject]:
+    """Return what must stand between two messages: a note, if results of tools got no answer."""
+    is_unanswered = last["role"] == "tool" and message["role"] == "user"
+    return [{"role": "assistant", "content": NO_ANSWER}] if is_unanswered else []
+
+
+def _merge(run: Sequence[Mapping[str, Any]]) -> JsonObject:
+    """Return messages of one role as one. The last may have parts or calls of tools; the others have text."""
+    *earlier, last = run
+    texts = BETWEEN.join(text for message in earlier if (text := message["content"]))
+    return prepend(texts, last) if earlier else dict(last)
 
 
 def put_memory(block: str, messages: Sequence[Mapping[str, Any]]) -> list[JsonObject]:

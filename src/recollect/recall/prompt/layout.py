@@ -91,7 +91,8 @@ class PromptLayout:
         """Take all turns of the tail before anything else of memory, where the settings want that and they fit."""
         turns = self._inputs.turns[-self._budget.limits.tail_turns :]
         messages = [message for turn in turns for message in turn]
-        tail = Tail([to_prompt_message(message) for message in messages], messages)
+        named_roles = self._inputs.named_roles
+        tail = Tail([to_prompt_message(message, named_roles=named_roles) for message in messages], messages)
         if not messages or not self._budget.take_tail_first(tail.tokens(self._tokenizer)):
             return False
         self.tail = tail

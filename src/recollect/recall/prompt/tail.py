@@ -17,7 +17,7 @@ from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
 MIN_EXCERPT_TOKENS: Final = 10  # a shorter excerpt would say nothing
 
 
-def to_prompt_message(message: Message, content: str | None = None, *, named_roles: Collection[str] = ()) -> JsonObject:
+def to_prompt_message(message: Message, content: str | None = None, *, named_roles: Collection[str]) -> JsonObject:
     """Return a stored message as an API takes it, perhaps with other content.
 
     Calls belong to the assistant alone, and the id of a call to a tool's result: whatever else was stored with them
@@ -80,7 +80,7 @@ def take_newest_turns(
     quoted: Collection[int],
     terms: QueryTerms,
     tokenizer: PromptTokenizer,
-    named_roles: Collection[str] = (),
+    named_roles: Collection[str],
 ) -> Tail:
     """Return the newest turns that fit. If not even the newest fits, return excerpts of it.
 
@@ -147,7 +147,7 @@ def add_older_turns(
     quoted: Collection[int],
     covered: int,
     tokenizer: PromptTokenizer,
-    named_roles: Collection[str] = (),
+    named_roles: Collection[str],
 ) -> Tail:
     """Return the tail with older turns, as far as the budget has tokens left.
 
