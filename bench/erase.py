@@ -80,7 +80,7 @@ def main() -> None:
                 thread.start()
             beside = measure_adds(memory, options.seconds)
             stop.set()
-            memory._engine._components.driver._purges.pace.close()  # type: ignore[attr-defined]
+            memory._engine._components.driver._purges.close()  # type: ignore[attr-defined]
             for thread in erasers:
                 thread.join()
             sqlite.rewrite = rewrite

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -102,7 +103,7 @@ class SqliteDriver:
         self._closed = False
         self._home: HomeProcess | None = None  # set when it is opened
         self._searching = threading.Lock()  # one search of the files at a time leaves room for others
-        self._purges = SharedPurges(self._purge, self._run_aside)
+        self._purges = SharedPurges(self._purge, self._run_aside, self._queries)
         self.guard = CheckpointGuard(self.path, sqlite_version or apsw.SQLITE_VERSION_NUMBER)
 
     # Opening and closing
@@ -143,7 +144,7 @@ class SqliteDriver:
             return
         with self._closing_lock:
             self._closed = True
-        self._purges.pace.close()
+        self._purges.close()
         for thread in self._side_threads:
             thread.join()
         if self._pool is not None:
@@ -290,8 +291,7 @@ class SqliteDriver:
         if self.path == ":memory:":
             return PurgeResult()
         try:
-            with self._purges.pace.rewriting():
-                rewrite(connection)
+            self._rewrite(connection)
             with self.guard.checkpointing():
                 is_gone = checkpoint(connection, "TRUNCATE", seconds=PURGE_WAIT_SECONDS)
         except (apsw.BusyError, apsw.FullError, apsw.IOError) as error:
@@ -301,6 +301,13 @@ class SqliteDriver:
         files = tuple(str(path) + end for end in ("", "-wal") if Path(str(path) + end).exists())
         copies = sorted(map(str, (*copies_beside(path), *private_files(self.path))))
         return PurgeResult(files, pending=not is_gone, kept_elsewhere=tuple(copies))
+
+    def _rewrite(self, connection: apsw.Connection) -> None:
+        start = time.monotonic()
+        try:
+            rewrite(connection)
+        finally:
+            self._purges.pace.end(connection, time.monotonic() - start)
 
     def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
         with self._searching:

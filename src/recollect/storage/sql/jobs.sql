@@ -148,6 +148,10 @@ WHERE leases.until <= :now OR leases.holder = excluded.holder;
 -- system: see take_lease
 DELETE FROM leases WHERE name = :name AND holder = :holder;
 
+-- name: lease_end
+-- system: see take_lease
+SELECT until FROM leases WHERE name = :name;
+
 -- name: lease_holders
 -- system: see take_lease
 SELECT DISTINCT holder FROM leases;
