@@ -170,6 +170,18 @@ def test_a_key_that_acts_for_others_can_never_administer(shared: RunningServer, 
         shared.new_key("app", scopes=["act_as", "admin"])
 
 
+def test_a_key_that_acts_for_others_revokes_no_keys(shared: RunningServer, app: str) -> None:
+    client, own = shared.new_client(app), shared.new_client(shared.new_key("keyholder"))
+    everything = "/api/v1/memory?confirm=everything"
+    for person in ("keyholder", "app"):
+        refused = client.delete(everything, headers=_for(person))
+        assert (refused.status_code, refused.json()["code"]) == (403, "person_has_keys")
+    assert client.delete(everything).status_code == 403
+    assert own.get("/api/v1/conversations").status_code == client.get("/api/v1/conversations").status_code == 200
+    assert client.delete(everything, headers=_for("end user")).json()["counts"]["api_keys"] == 0
+    assert own.delete(everything).json()["counts"]["api_keys"] == 1
+
+
 def test_a_named_person_has_neither_offices_nor_more_rights_than_the_key() -> None:
     grant = Grant(Principal("app", "water", "env", ("secrets",)), ("read", "act_as"), "abc")
     named = act_as(grant, "sara")

@@ -22,7 +22,7 @@ from typing import Final
 
 from recollect.admin.server_state import StoredMemory
 from recollect.core import times
-from recollect.core.errors import Conflict, InvalidInput, NotFound
+from recollect.core.errors import Conflict, Denied, InvalidInput, NotFound
 from recollect.core.json_text import to_json
 from recollect.core.models import Finding, JsonObject, Principal, Record
 from recollect.core.text import check_identity
@@ -124,6 +124,14 @@ class Access:
         """Revoke a key and end its sessions. Raise NotFound if there is none to revoke."""
         if not await self._rows.revoke_key(check_identity(id, "key"), now=self._clock.now()):
             raise NotFound("key_not_found", f"There is no key {id[:40]!r} that could be revoked.")
+
+    async def protect_keys(self, grant: Grant) -> None:
+        """Raise Denied if an application that acts for others would revoke keys by erasing all that a person has."""
+        keys = [_to_key(row) for row in await self._rows.keys() if self._is_valid(row)]
+        acts_for_others = any(key.id == grant.key and ACT_AS in key.scopes for key in keys)
+        if acts_for_others and any(key.person == grant.principal.person for key in keys):
+            reason = "This person has API keys, which would be revoked."
+            raise Denied("person_has_keys", f"{reason} Only the operator or one of these keys may do that.")
 
     async def requires_keys(self, *, fresh: bool = False) -> bool:
         """Say whether requests need a key. The answer "no" is read from the database each time.

@@ -22,7 +22,11 @@ MIN_PIECE_CHARACTERS: Final = 12  # a shorter line may be in other texts too
 
 
 async def erase(store: SqlStore, principal: Principal, scope: Scope, *, now: datetime, actor: str = LIBRARY) -> Receipt:
-    """Delete the rows of a scope, then what the files still hold of them. Return a receipt."""
+    """Delete the rows of a scope, then what the files still hold of them. Return a receipt.
+
+    Only for the program that holds the files are they searched for remains of the text. Whoever asks over the network
+    would learn from a find what others said: a guess that is stored, erased and still found stands somewhere else.
+    """
     receipt_id = new_id(now)
     counts, samples = await store.erase(principal, scope, id=receipt_id, now=now, actor=actor)
     try:
@@ -30,12 +34,13 @@ async def erase(store: SqlStore, principal: Principal, scope: Scope, *, now: dat
     except StoreUnavailable as error:  # the rows are deleted; the worker finishes the rest
         log.warning("erased rows may still be in the files: %s", error.code)
         purged = PurgeResult(pending=True)
-    remaining = await count_remaining(store, purged.files, samples)
+    files = purged.files if actor == LIBRARY else ()
+    remaining = await count_remaining(store, files, samples)
     pending = purged.pending or remaining > 0
     if not pending:
         await store.finish_erasures([receipt_id])
     return Receipt(
-        id=receipt_id, scope=scope.to_dict(), counts=counts, at=now, files=purged.files,
+        id=receipt_id, scope=scope.to_dict(), counts=counts, at=now, files=files,
         remaining=remaining, pending=pending, kept_elsewhere=purged.kept_elsewhere,
     )  # fmt: skip
 

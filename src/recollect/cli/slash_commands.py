@@ -201,11 +201,10 @@ def _render_receipts(receipts: Sequence[Receipt]) -> str:
     count = sum(receipt.counts.get("messages", 0) for receipt in receipts)
     files = {file for receipt in receipts for file in receipt.files}
     remaining = render_count(receipts[-1].remaining, "piece")
-    parts = [
-        f"Erased {render_count(count, 'message')}",
-        f"{render_count(len(files), 'file')} searched afterwards, {remaining} of the text found",
-        ("receipt " if len(receipts) == 1 else "receipts ") + ", ".join(receipt.id for receipt in receipts),
-    ]
+    parts = [f"Erased {render_count(count, 'message')}"]
+    if files:  # a server does not tell what else its files hold
+        parts.append(f"{render_count(len(files), 'file')} searched afterwards, {remaining} of the text found")
+    parts.append(("receipt " if len(receipts) == 1 else "receipts ") + ", ".join(receipt.id for receipt in receipts))
     if copies := {copy for receipt in receipts for copy in receipt.kept_elsewhere}:
         parts.append("copies elsewhere: " + ", ".join(map(to_line, sorted(copies))))
     if any(receipt.pending for receipt in receipts):

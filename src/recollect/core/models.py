@@ -88,10 +88,10 @@ class About(Record):
 class Receipt(Record):
     """A record of an erase: what it removed, and where copies may still be.
 
-    `counts` are rows per table. `files` were read byte by byte after the erase. `remaining` counts the pieces of erased
-    text found in them; it is 0 unless the erase is `pending`. Then the rows are gone, but their bytes are not: another
-    process keeps old pages of the file alive, or a large file was rewritten a moment ago. The worker finishes later.
-    `kept_elsewhere` names copies that the database cannot reach.
+    `counts` are rows per table. `files` were read byte by byte after the erase; none, if it was asked for over the
+    network. `remaining` counts the pieces of erased text found in them; it is 0 unless the erase is `pending`. Then the
+    rows are gone, but their bytes are not: another process keeps old pages of the file alive, or a large file was
+    rewritten a moment ago. The worker finishes later. `kept_elsewhere` names copies that the database cannot reach.
     """
 
     id: str

@@ -133,6 +133,7 @@ async def erase_everything(
     confirm: Annotated[Literal["everything"], Query(description="protects against calls by mistake")],
 ) -> Response:
     """Erase everything that the person has, down to the bytes. The receipt counts what was erased."""
+    await caller.parts.access.protect_keys(caller.grant)
     return json_response(await caller.memory.erase(person=caller.memory.principal.person))
 
 
