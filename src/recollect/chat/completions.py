@@ -18,14 +18,14 @@ from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from recollect.chat import answers
+from recollect.chat import answers, client_tail
 from recollect.chat.erasure_watch import ErasureWatch
 from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match, task_prompts, unnamed_chat
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError, question_erased
 from recollect.core.message import Anchor, Message, within_limit
-from recollect.core.models import Context, JsonObject
+from recollect.core.models import JsonObject
 from recollect.core.task_prompts import INSTRUCTION_ROLES
 from recollect.core.text import replace_unstorable
 from recollect.memory import AsyncMemory
@@ -67,6 +67,7 @@ class Completion:
     degraded: list[str] = field(default_factory=list)
     memory_tokens: int = 0
     context_ms: float = 0.0
+    left_out: int = 0  # messages of the client's history that had no room in the prompt
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     on_end: ExitStack = field(default_factory=ExitStack)  # closed when the answer has ended
     cut_by: str = "client_gone"  # why it is incomplete, if its stream is closed before the end
@@ -181,19 +182,25 @@ class Completions:
         system = [message for message in completion.request["messages"] if message.get("role") in INSTRUCTION_ROLES]
         settings = await completion.memory.settings()
         budget = max(0, settings.memory_prompt_token_budget - _count_tokens(system))
+        name = completion.conversation or unnamed_chat.NAME_PREFIX + new_id(completion.memory.clock.now())
+        path = client_tail.read_path(name, dialogue[:question_index], stored, completion.memory.clock.now())
         context = await completion.memory.context(
-            completion.conversation or unnamed_chat.NAME_PREFIX + new_id(completion.memory.clock.now()),
+            name,
             completion.question,
             budget=max(budget, settings.memory_prompt_token_budget // 2),
             before=question.seq if question is not None else None,
+            newest=path,
             everywhere=True,
         )
         completion.context_ms = (time.perf_counter() - start) * 1000
         completion.degraded += context.degraded
-        parts = _split_tail(context, stored, question_index)
         completion.memory_tokens = _count_tokens([{"role": "user", "content": context.memory}]) if context.memory else 0
-        unsent = alternate(parts.unsent, opening="" if context.memory else ASSISTANT_BEGINS)
-        talk = join(unsent, dialogue[parts.first_kept :])
+        if path is None:
+            tail = alternate(context.tail, opening="" if context.memory else ASSISTANT_BEGINS)
+        else:
+            tail = client_tail.choose_sent(context, path, dialogue)
+            completion.left_out = question_index - len(context.tail)
+        talk = join(tail, dialogue[question_index:])
         completion.request["messages"] = [*system, *put_memory(context.memory, talk)]
 
     # Answers
@@ -327,27 +334,6 @@ def named_conversation(request: Mapping[str, Any]) -> str | None:
         ):
             return name
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _TailParts:
-    """The tail of a context as the prompt of a client needs it."""
-
-    unsent: list[JsonObject]  # stored messages of the tail that the client did not send
-    first_kept: int  # index of the oldest message of the client's dialogue that stays in the prompt
-
-
-def _split_tail(context: Context, stored: Sequence[Message | None], question_index: int) -> _TailParts:
-    """Split a tail for a client that sent its own dialogue. `stored` are the stored messages of that dialogue."""
-    items_by_part = {part["name"]: part["items"] for part in context.explain["parts"]}
-    items, messages = items_by_part.get("tail", []), context.tail
-    if len(messages) != len(items):
-        items, messages = [], ()  # the tail holds excerpts of messages that the client sends whole
-    sent = {message.id: index for index, message in enumerate(stored) if message is not None}
-    return _TailParts(
-        [dict(message) for item, message in zip(items, messages, strict=True) if item["message_id"] not in sent],
-        min([question_index, *(sent[item["message_id"]] for item in items if item["message_id"] in sent)]),
-    )
 
 
 def _count_tokens(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -224,6 +224,7 @@ class Context(Record):
     # The parts that `messages` were put together from, for callers who put in turns of their own.
     memory: str = field(default="", repr=False, metadata=INTERNAL)  # the fenced block, or nothing
     tail: tuple[JsonObject, ...] = field(default=(), repr=False, metadata=INTERNAL)  # one for each message
+    tail_ids: tuple[str, ...] = field(default=(), repr=False, metadata=INTERNAL)  # of the same messages
     question: str = field(default="", repr=False, metadata=INTERNAL)  # perhaps cut
 
 

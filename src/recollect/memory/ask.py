@@ -7,6 +7,7 @@ from datetime import datetime
 
 from recollect.core import arguments
 from recollect.core.errors import InvalidInput
+from recollect.core.message import Message
 from recollect.core.models import Context, Recalled, Similar
 from recollect.core.scope import ConversationScope, PersonScope
 from recollect.core.text import check_identity
@@ -71,12 +72,14 @@ class AskMixin(Lifecycle):
         model: str = "gpt-4o-mini",
         at: datetime | str | None = None,
         before: int | None = None,
+        newest: Sequence[Message] | None = None,
         everywhere: bool = False,
     ) -> Context:
         """Return the smallest prompt that still holds what matters for the query, within a hard budget of tokens.
 
         `model` only names how tokens are counted. The query is not stored; it comes last, once, even if it is stored
         already. `before` leaves out messages of the conversation from this seq on, for an answer that is tried again.
+        `newest` stand for the newest messages of the log, for a talk that took another way, such as an edited one.
         `everywhere` recalls from all of the person's conversations, not only if this one has few good hits.
         """
         check_identity(conversation, "conversation")
@@ -100,6 +103,7 @@ class AskMixin(Lifecycle):
             tokenizer=tokenizer_for(model),
             at=moment,
             before=before,
+            newest=newest,
             everywhere=everywhere,
         )
         self._metrics.note(self._principal, metrics, self._clock.now())

@@ -196,6 +196,8 @@ def _memory_headers(completion: Completion) -> dict[str, str]:
         headers["X-Recollect-Conversation"] = quote(completion.conversation, safe=" /:@+,;=()[]{}!*'")
     if completion.is_task:
         headers["X-Recollect-Task"] = "true"
+    if completion.left_out:
+        headers["X-Recollect-Left-Out"] = str(completion.left_out)
     if completion.degraded:
         headers["X-Recollect-Degraded"] = ",".join(dict.fromkeys(completion.degraded))
     return headers

@@ -58,10 +58,18 @@ def _notes_between(last: Mapping[str, Any], message: Mapping[str, Any]) -> list[
 
 
 def _merge(run: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Return messages of one role as one. The last may have parts or calls of tools; the others have text."""
+    """Return messages of one role as one: a text, or a list of parts if one of them has parts."""
     *earlier, last = run
-    texts = BETWEEN.join(text for message in earlier if (text := message["content"]))
+    if any(isinstance(message.get("content"), list) for message in earlier):
+        return {**last, "content": [part for message in run for part in _to_parts(message.get("content"))]}
+    texts = BETWEEN.join(text for message in earlier if (text := message.get("content")))
     return prepend(texts, last) if earlier else dict(last)
+
+
+def _to_parts(content: Any) -> Sequence[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
 
 
 def put_memory(block: str, messages: Sequence[Mapping[str, Any]]) -> list[JsonObject]:

@@ -59,6 +59,7 @@ def _build_once(inputs: PromptInputs, asked_budget: int, budget: PromptBudget, t
         degraded=inputs.degraded,
         memory=block,
         tail=tuple(layout.tail.messages),
+        tail_ids=tuple(message.id for message in layout.tail.shown),
         question=question["content"],
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from recollect.core.message import Message
 from recollect.core.models import Context, JsonObject, Principal
 from recollect.core.protocols import Tokenizer
 from recollect.providers.token_counts import CachedPromptTokenizer
@@ -44,6 +46,7 @@ class PromptBuilder:
         tokenizer: Tokenizer,
         at: datetime | None = None,
         before: int | None = None,
+        newest: Sequence[Message] | None = None,
         everywhere: bool = False,
     ) -> tuple[Context, JsonObject]:
         """Build the prompt for a question. Return it with the metrics of its recall."""
@@ -55,6 +58,7 @@ class PromptBuilder:
             budget=budget,
             at=at,
             before=before,
+            newest=newest,
             everywhere=everywhere,
         )
         if _size(sources) < INLINE_CHARACTERS:

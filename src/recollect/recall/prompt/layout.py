@@ -92,7 +92,7 @@ class PromptLayout:
         turns = self._inputs.turns[-self._budget.limits.tail_turns :]
         messages = [message for turn in turns for message in turn]
         named_roles = self._inputs.named_roles
-        tail = Tail([to_prompt_message(message, named_roles=named_roles) for message in messages], messages)
+        tail = Tail([to_prompt_message(message, named_roles=named_roles) for message in messages], messages, messages)
         if not messages or not self._budget.take_tail_first(tail.tokens(self._tokenizer)):
             return False
         self.tail = tail

@@ -69,9 +69,13 @@ class SourceReader:
         budget: int,
         at: datetime | None,
         before: int | None,
+        newest: Sequence[Message] | None,
         everywhere: bool,
     ) -> PromptSources:
-        """Read the sources of a prompt. Messages of the conversation from the seq `before` on are left out."""
+        """Read the sources of a prompt. Messages of the conversation from the seq `before` on are left out.
+
+        `newest` stand for the newest messages of the log, if the caller's talk took another way.
+        """
         recaller = self._recaller
         ranked = await recaller.find(
             principal,
@@ -96,7 +100,9 @@ class SourceReader:
         (last, messages), profile = await recaller.reader.read_with_profile(
             principal, (own_scope, _last_indices(own_scope, before)), (ranked.scope, best)
         )
-        newest = _begin_with_turn(list(last.values()) if unindexed is None else unindexed)
+        if newest is None:
+            newest = list(last.values()) if unindexed is None else unindexed
+        newest = _begin_with_turn(newest[-MAX_TAIL_MESSAGES:])
         question_seq = before  # of the question, if it is stored already
         if before is None and _is_question(newest, text):
             question_seq = newest[-1].seq
@@ -175,7 +181,7 @@ def _last_indices(scope: ScopeIndex, before: int | None) -> range:
     return range(max(0, end - MAX_TAIL_MESSAGES), end)
 
 
-def _begin_with_turn(newest: list[Message]) -> list[Message]:
+def _begin_with_turn(newest: Sequence[Message]) -> list[Message]:
     """Return the newest messages from the beginning of a turn on. Calls of tools and their results stay together."""
     turn_starts = [number for number, message in enumerate(newest) if message.role == "user"]
     if len(newest) == MAX_TAIL_MESSAGES and turn_starts:

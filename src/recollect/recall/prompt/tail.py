@@ -46,7 +46,8 @@ class Tail:
     """The newest turns as the prompt has them."""
 
     messages: Sequence[JsonObject] = ()  # one by one; `alternate` puts them into the prompt
-    whole: Sequence[Message] = ()  # the stored messages that are in the prompt uncut
+    shown: Sequence[Message] = ()  # the stored message of each of them
+    whole: Sequence[Message] = ()  # those of the stored messages that are in the prompt uncut
     is_cut: bool = False  # not even the newest turn fits
 
     def tokens(self, tokenizer: PromptTokenizer) -> int:
@@ -55,7 +56,7 @@ class Tail:
 
     def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
         """Return the tail with an older turn before it."""
-        return Tail((*messages, *self.messages), (*turn, *self.whole))
+        return Tail((*messages, *self.messages), (*turn, *self.shown), (*turn, *self.whole))
 
 
 def count_talk(messages: Sequence[JsonObject], tokenizer: PromptTokenizer) -> int:
@@ -124,6 +125,7 @@ def _excerpt_messages(
     named_roles: Collection[str],
 ) -> Tail:
     messages: list[JsonObject] = []
+    shown: list[Message] = []
     whole: list[Message] = []
     for number, message in enumerate(chosen):
         used = count_talk(messages, tokenizer)
@@ -135,8 +137,9 @@ def _excerpt_messages(
         excerpt = to_prompt_message(message, text, named_roles=named_roles)
         if text and count_talk([*messages, excerpt], tokenizer) <= max_tokens:
             messages.append(excerpt)
+            shown.append(message)
             whole += [message] if text == message.content else []
-    return Tail(messages, whole, is_cut=True)
+    return Tail(messages, shown, whole, is_cut=True)
 
 
 def add_older_turns(
