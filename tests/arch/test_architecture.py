@@ -112,7 +112,7 @@ def test_every_store_method_that_reads_or_writes_content_takes_the_principal_fir
 
 def test_the_sync_face_has_the_same_methods_with_the_same_signatures() -> None:
     internal = {"open", "submit", "notice", "closed_error", "work_until", "warm_up", "flush", "put",
-                "anchor", "when_forgotten", "private_folder"}  # fmt: skip
+                "anchor", "merge_aligned", "when_forgotten", "private_folder"}  # fmt: skip
 
     def public(kind: type) -> dict[str, inspect.Signature]:
         return {

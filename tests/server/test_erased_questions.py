@@ -209,17 +209,60 @@ def test_the_built_in_assistant_stores_no_answer_to_an_erased_question(db: str) 
 def test_a_completion_ends_when_its_question_is_erased_before_it_is_asked(db: str) -> None:
     async def erase_meanwhile() -> None:
         async with AsyncMemory(db, worker=False, embedder=FakeEmbedder()) as memory:
-            merge = memory.merge
+            merge = memory.merge_aligned
 
             async def merge_and_erase(*args: Any, **options: Any) -> Any:
                 stored = await merge(*args, **options)
                 await memory.erase(conversation="trip")
                 return stored
 
-            memory.merge = merge_and_erase  # type: ignore[method-assign]
+            memory.merge_aligned = merge_and_erase  # type: ignore[method-assign]
             request = {"messages": [{"role": "user", "content": QUESTION}]}
             with pytest.raises(Conflict, match="erased"):
                 await Completions(None).prepare(memory, request, conversation="trip", mode="on")
             assert await memory.conversations() == []
 
     asyncio.run(erase_meanwhile())
+
+
+@pytest.mark.parametrize("name", ["trip", None])
+@pytest.mark.parametrize("scope", ["messages", "conversation", "person"])
+def test_what_was_erased_does_not_come_back_with_the_history_that_a_client_sends(
+    location: str, name: str | None, scope: str
+) -> None:
+    headers = {} if name is None else {"X-Recollect-Conversation": name}
+    with ModelServer("Noted.") as model, make_server(location, model) as server:
+
+        def ask(*texts: str) -> str:
+            sent = [message for text in texts for message in (_said("user", text), _said("assistant", "Noted."))][:-1]
+            return server.complete(*sent, headers=headers).headers["X-Recollect-Conversation"]
+
+        def everything() -> list[str]:
+            names = [each.name for each in server.run(server.memory.conversations())]
+            return [message.content for each in names for message in server.history(each)]
+
+        first = f"My passport is {CANARY}."
+        ask(first)
+        used = ask(first, "Where do I fly?")
+        if scope == "messages":
+            for message in server.history(used)[:2]:
+                server.run(server.memory.erase(message=message.id, conversation=used))
+            ask(first, "Where do I fly?", "And when?")
+            used_then = ask(first, "Where do I fly?", "And when?", "With whom?")
+            assert used_then == used
+        else:
+            server.run(
+                server.memory.erase(**({"conversation": used} if scope == "conversation" else {"person": "local"}))
+            )
+            used = ask(first, "Where do I fly?", "And when?")
+            assert ask(first, "Where do I fly?", "And when?", "With whom?") == used
+        kept = ["Where do I fly?", "Noted."] if scope == "messages" else []
+        assert everything() == [*kept, "And when?", "Noted.", "With whom?", "Noted."]
+        ask(first)  # who says it again says something new
+        assert everything().count(first) == 1
+        assert len({ask(first, "Go on."), ask(first, "Go on.", "Further.")}) == 1
+        assert everything().count(first) == 1
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text}

@@ -165,13 +165,13 @@ class Completions:
         """Store the new messages of the dialogue, then replace the request's messages by a prompt with memory."""
         stored: Sequence[Message | None] = [None] * len(dialogue)
         if completion.mode == "on":
-            messages = await completion.memory.merge(
+            messages = await completion.memory.merge_aligned(
                 completion.conversation, dialogue, request_key=attempt.key, is_retry=attempt.is_retry
             )
-            completion.conversation = messages[-1].conversation
-            answered = [messages[question_index], messages[-1]]
-            anchor = await completion.memory.anchor(messages[-1].conversation, answered)
-            completion.newest, completion.anchor = messages[-1], anchor  # only both together store an answer
+            answered = [message for message in (messages[question_index], messages[-1]) if message is not None]
+            completion.conversation = answered[-1].conversation
+            anchor = await completion.memory.anchor(answered[-1].conversation, answered)
+            completion.newest, completion.anchor = answered[-1], anchor  # only both together store an answer
             stored = messages
         elif completion.conversation is None:
             completion.conversation = await completion.memory.find_conversation(dialogue)

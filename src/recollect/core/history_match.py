@@ -26,6 +26,7 @@ _REASONING_TAGS: Final = (
     ("<thought>", "</thought>"), ('<details type="reasoning"', "</details>"),
 )  # fmt: skip
 FOLLOWS_KEY: Final = "follows"  # metadata key: the id of the message that this one answers or comes after
+ID_PREFIX: Final = "c-"  # of ids that are made of what messages say and follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def derive_path(messages: Sequence[ClientMessage], previous_id: str | None = Non
 
 def derive_message_id(previous_id: str | None, message: ClientMessage) -> str:
     """Return an id made of a message and the one it follows, so that two equal requests at once store it once."""
-    return "c-" + hashlib.sha256(f"{previous_id or ''}\n{message.key}".encode()).hexdigest()[:40]
+    return ID_PREFIX + hashlib.sha256(f"{previous_id or ''}\n{message.key}".encode()).hexdigest()[:40]
 
 
 def _stored_key(message: Message) -> str:

@@ -16,8 +16,8 @@ that begin alike must not meet, so a path is trusted only as far as it can be no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -54,11 +54,21 @@ class ClientList:
     messages: tuple[ClientMessage, ...]
     ids: tuple[str, ...]  # what the messages are called if the list is the whole chat
     history_length: int  # how many of them are history: up to the last answer that was given to a user message
+    places: tuple[int, ...]  # where the messages stand in the list as the client sent it
     name_prefix: str  # of all conversations that begin with the same user message
 
     def name(self, suffix: str) -> str:
         """Return a name for a conversation that begins with this list."""
         return f"{self.name_prefix}-{suffix}"
+
+    def without(self, ids: Collection[str]) -> ClientList:
+        """Return the list without the messages of its history that have these ids."""
+        history = [index for index in range(self.history_length) if self.ids[index] not in ids]
+        kept = [*history, *range(self.history_length, len(self.messages))]
+        messages, own_ids, places = (
+            tuple(values[index] for index in kept) for values in (self.messages, self.ids, self.places)
+        )
+        return replace(self, messages=messages, ids=own_ids, places=places, history_length=len(history))
 
     @property
     def name_range(self) -> tuple[str, str]:
@@ -72,7 +82,7 @@ def read_list(messages: Sequence[Mapping[str, Any]]) -> ClientList:
     first_text = next((message.content for message in read if message.role == "user"), "")
     digest = hashlib.sha256(first_text.strip().encode("utf-8", "replace")).hexdigest()[:16]
     ids = tuple(history_match.derive_path(read))
-    return ClientList(read, ids, _history_length(read), f"{NAME_PREFIX}{digest}")
+    return ClientList(read, ids, _history_length(read), tuple(range(len(read))), f"{NAME_PREFIX}{digest}")
 
 
 def _history_length(messages: Sequence[ClientMessage]) -> int:

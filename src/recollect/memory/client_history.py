@@ -46,45 +46,83 @@ class ClientHistoryMixin(LogMixin):
     ) -> list[Message]:
         """Store what is new in a client's own history: messages as chat APIs take them, without ids.
 
-        Stored messages are recognised by what they say and what they follow. Return all of them as they are stored.
+        Stored messages are recognised by what they say and what they follow. Return all of them as they are stored,
+        but for those of the history that were erased: they are not stored again.
 
         Without the name of a conversation, the history is continued where all of it is stored as one path that ends
         with an answer; otherwise it begins a conversation. The returned messages say which. Requests with the same
         `request_key` begin only one together. `is_retry` says that the client sent this very list before.
         """
+        aligned = await self.merge_aligned(conversation, messages, request_key=request_key, is_retry=is_retry)
+        return [message for message in aligned if message is not None]
+
+    async def merge_aligned(
+        self,
+        conversation: str | None,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        request_key: str | None = None,
+        is_retry: bool = False,
+    ) -> list[Message | None]:
+        """Do as `merge`, and return None in the place of each message that was erased."""
         if conversation is not None:
             check_identity(conversation, "conversation")
         chat = await _read_list(messages)
         await self._ready()
         if conversation is not None:
-            return await self._merge_named(conversation, chat)
+            chat, merged = await self._merge_named(conversation, chat)
+        else:
+            chat, merged = await self._merge_unnamed(chat, request_key, is_retry=is_retry)
+        aligned: list[Message | None] = [None] * len(messages)
+        for place, message in zip(chat.places, merged, strict=True):
+            aligned[place] = message
+        return aligned
+
+    async def _merge_unnamed(
+        self, chat: ClientList, request_key: str | None, *, is_retry: bool
+    ) -> tuple[ClientList, list[Message]]:
         for _ in range(MAX_ATTEMPTS):
             place = await self._find_place(chat, is_retry=is_retry)
+            is_whole = place is not None and len(place.matched) >= chat.history_length
+            if not is_whole and (rest := await self._without_erased(chat)) is not None:
+                chat, place = rest, await self._find_place(rest, is_retry=is_retry)
             if place is None:
                 break
             if merged := await self._store_rest(place, chat):
-                return merged
+                return chat, merged
         suffix = secrets.token_hex(NAME_SUFFIX_BYTES) if request_key is None else hash_name(request_key)
         name = chat.name(suffix[: 2 * NAME_SUFFIX_BYTES])
-        return await self._store_rest(await self._known_place(name, chat), chat)
+        return chat, await self._store_rest(await self._known_place(name, chat), chat)
 
-    async def _merge_named(self, conversation: str, chat: ClientList) -> list[Message]:
+    async def _without_erased(self, chat: ClientList) -> ClientList | None:
+        """Return a list without what was erased of its history; None if nothing of it was."""
+        if not chat.history_length:
+            return None
+        erased = await self._store.find_sent_again(self._principal, chat.ids[: chat.history_length])
+        return chat.without(erased) if erased else None
+
+    async def _merge_named(self, conversation: str, chat: ClientList) -> tuple[ClientList, list[Message]]:
         limit = 2 * len(chat.messages) + EXTRA_HISTORY_MESSAGES
         stored = await self._store.log.history(self._principal, conversation, limit=limit)
         match = await _match(stored, chat.messages)
         if stored and len(match.matched) < chat.history_length:  # perhaps it goes on from further back than was read
             place = await self._known_place(conversation, chat)
             if len(place.matched) > len(match.matched):
-                return await self._store_rest(place, chat)
+                return chat, await self._store_rest(place, chat)
+        if len(match.matched) < chat.history_length and (rest := await self._without_erased(chat)) is not None:
+            return await self._merge_named(conversation, rest)
         last_id = match.matched[-1].id if match.matched else (stored[-1].id if stored else None)
-        rest = _to_fields(chat.messages[len(match.matched) :], last_id, match.follows_id)
-        return [*match.matched, *(item.message for item in await self.put(conversation, rest))]
+        new = chat.messages[len(match.matched) :]
+        fields = _to_fields(new, history_match.derive_path(new, last_id), match.follows_id)
+        return chat, [*match.matched, *(item.message for item in await self.put(conversation, fields))]
 
     async def find_conversation(self, messages: Sequence[Mapping[str, Any]]) -> str | None:
         """Return the conversation that `merge` continues with this list, if it gets no name; None if it begins one."""
         chat = await _read_list(messages)
         await self._ready()
         place = await self._find_place(chat)
+        if place is None and (rest := await self._without_erased(chat)) is not None:
+            place = await self._find_place(rest)
         return place.conversation if place is not None else None
 
     async def _find_place(self, chat: ClientList, *, is_retry: bool = False) -> _Place | None:
@@ -124,7 +162,11 @@ class ClientHistoryMixin(LogMixin):
         """Store what follows the matched messages. Return all; nothing if the conversation was continued meanwhile."""
         last = place.matched[-1] if place.matched else None
         follows_id = last.id if last is not None and last.seq != place.last_seq else None
-        rest = _to_fields(chat.messages[len(place.matched) :], last.id if last is not None else None, follows_id)
+        count = len(place.matched)
+        new, ids = chat.messages[count:], chat.ids[count:]
+        if last is not None and last.id != chat.ids[count - 1]:  # the beginning of the list was cut off
+            ids = tuple(history_match.derive_path(new, last.id))
+        rest = _to_fields(new, ids, follows_id)
         appended = await self.put(place.conversation, rest, expected_seq=place.expected_seq)
         return [*place.matched, *(item.message for item in appended)] if len(appended) == len(rest) else []
 
@@ -141,12 +183,10 @@ async def _match(stored: Sequence[Message], messages: Sequence[ClientMessage]) -
     return await asyncio.to_thread(history_match.match_history, stored, messages)
 
 
-def _to_fields(
-    messages: Sequence[ClientMessage], previous_id: str | None, follows_id: str | None
-) -> list[dict[str, Any]]:
-    """Return new messages of a client as the log takes them. The first comes after `previous_id`."""
+def _to_fields(messages: Sequence[ClientMessage], ids: Sequence[str], follows_id: str | None) -> list[dict[str, Any]]:
+    """Return new messages of a client as the log takes them. The first follows `follows_id`, if that is not newest."""
     fields: list[dict[str, Any]] = []
-    for message, message_id in zip(messages, history_match.derive_path(messages, previous_id), strict=True):
+    for message, message_id in zip(messages, ids, strict=True):
         metadata: dict[str, Any] = {history_match.FOLLOWS_KEY: follows_id} if follows_id and not fields else {}
         content = within_limit(message.content)
         if content != message.content:

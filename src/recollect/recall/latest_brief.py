@@ -47,6 +47,10 @@ class ConversationSummary:
     shorter: ShorterNarratives = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
 
+    def before(self, seq: int) -> ConversationSummary:
+        """Return the summary without entries of the message with this seq and of later ones."""
+        return replace(self, ledger=[entry for entry in self.ledger if entry.seq < seq])
+
 
 @dataclass(frozen=True, slots=True)
 class _CachedBrief:

@@ -65,6 +65,11 @@ class ScopeIndex:
     def __len__(self) -> int:
         return len(self.conversation_keys)
 
+    @property
+    def lacks_messages(self) -> bool:
+        """Return whether the word index is damaged: messages of the log are missing in it."""
+        return len(self) != sum(int(row["messages"]) for row in self.conversations.values())
+
     @cached_property
     def has_words(self) -> NDArray[np.bool_]:
         """Return which messages have words. Recall ranks no others; they appear as neighbours."""

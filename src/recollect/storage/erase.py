@@ -35,7 +35,7 @@ from recollect.storage.rows import no_conversation
 from recollect.storage.server_state import prompt_size_id
 from recollect.storage.tables import Table
 from recollect.storage.texts import Texts
-from recollect.storage.tombstones import Names
+from recollect.storage.tombstones import Names, name_sent_messages
 from recollect.storage.topics import find_assigned_topic, remove_empty_topics, reopen_topic
 
 MAX_SAMPLES: Final = 16  # texts that one query samples; from so many on, no further conversation is sampled
@@ -164,8 +164,11 @@ class Eraser:
         """Note the ids of messages that are about to be erased, chosen as by `_count_and_drop_outdated`."""
         rows = self._tx.all("doomed_ids", **{**_EVERY_MESSAGE, **bounds, "key": key})
         self.erased.extend(("message", self._person, row["name"], row["id"]) for row in rows)
+        self.erased.extend(name_sent_messages(self._person, [row["id"] for row in rows]))
 
     def _delete_conversation(self, key: int) -> None:
+        rows = self._tx.all("doomed_ids", **_EVERY_MESSAGE, key=key)
+        self.erased.extend(name_sent_messages(self._person, [row["id"] for row in rows]))
         if self._count_and_drop_outdated(key):
             self._sample(key, -UNBOUNDED, UNBOUNDED)
         for table in tables.owned_by("conversation"):

@@ -44,7 +44,7 @@ from recollect.storage.scope_updates import (
 )
 from recollect.storage.server_state import ServerStateStore
 from recollect.storage.texts import Texts
-from recollect.storage.tombstones import SALT_BYTES, bury
+from recollect.storage.tombstones import SALT_BYTES, bury, find_sent_again
 from recollect.storage.topic_edits import TopicEdits
 from recollect.storage.topic_store import TopicStore
 from recollect.storage.vectors import VectorStore
@@ -254,6 +254,10 @@ class SqlStore:
             return None if anchor is None or find_erased(tx, [anchor]) else anchor
 
         return await self._read_short(find)
+
+    async def find_sent_again(self, principal: Principal, ids: Sequence[str]) -> set[str]:
+        """Return which of these messages, which a client sends again, were erased."""
+        return await self._read(lambda tx: find_sent_again(tx, principal.person, ids))
 
     async def find_erased(self, anchors: Sequence[Anchor]) -> set[Anchor]:
         """Return the anchors of which a message was erased, of all people."""

@@ -1,8 +1,10 @@
 """Tombstones: keyed hashes of what was erased. They name nothing, and keep an older backup from bringing it back.
 
 A tombstone belongs to one erase. A backup that has it was made after that erase, so whatever it holds under the same
-name was said later and stays. Importing is an act of the person and is not checked against tombstones. A sync of
-devices that send their messages again can ask `is_buried` for the ids of messages.
+name was said later and stays. Importing is an act of the person and is not checked against tombstones.
+
+Clients of the OpenAI API send their whole history again with each question. The ids of such messages are made of what
+they say and follow. So these ids get tombstones too, whatever is erased, and `find_sent_again` knows them.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from recollect.core.history_match import ID_PREFIX
+from recollect.core.json_text import to_json
 from recollect.storage.driver import Row, Transaction
 
 HASH_BYTES: Final = 16
 SALT_BYTES: Final = 16
-Names = tuple[str, ...]  # "person", "conversation", "message" or "profile", then the names that lead to it
+Names = tuple[str, ...]  # a kind, such as "person" or "message", then the names that lead to it
 
 
 def hash_names(names: Names, salt: bytes) -> bytes:
@@ -30,6 +34,20 @@ def bury(tx: Transaction, erased: Iterable[Names], *, erasure: str, new_salt: by
     salt = new_salt if row is None else bytes(row["salt"])
     hashes = dict.fromkeys(hash_names(names, salt) for names in erased)
     tx.many("insert_tombstone", [{"hash": one, "erasure": erasure, "salt": salt, "at": now} for one in hashes])
+
+
+def name_sent_messages(person: str, ids: Iterable[str]) -> list[Names]:
+    """Return the names by which messages that a client sends again are known as erased."""
+    return [("sent", person, message_id) for message_id in ids if message_id.startswith(ID_PREFIX)]
+
+
+def find_sent_again(tx: Transaction, person: str, ids: Sequence[str]) -> set[str]:
+    """Return which of these messages of a client were erased."""
+    row = tx.one("tombstone_salt")
+    if row is None:
+        return set()
+    hashes = {hash_names(("sent", person, message_id), bytes(row["salt"])).hex(): message_id for message_id in ids}
+    return {hashes[bytes(found["hash"]).hex()] for found in tx.all("known_tombstones", hashes=to_json(list(hashes)))}
 
 
 class Tombstones:

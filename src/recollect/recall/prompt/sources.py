@@ -90,27 +90,21 @@ class SourceReader:
         summary = await recaller.briefs.get_summary(principal, conversation, state.brief_state)
         ranked = replace(ranked, degraded=(*ranked.degraded, *summary.degraded))
         own_scope = ranked.own_scope
-        unindexed: list[Message] | None = None
-        if len(own_scope) != sum(row["messages"] for row in own_scope.conversations.values()):
-            # The word index is damaged. Messages that it lacks are shown in the tail nevertheless.
-            unindexed = await self._store.log.history(principal, conversation, before=before, limit=MAX_TAIL_MESSAGES)
+        if newest is None and own_scope.lacks_messages:  # they are shown in the tail nevertheless
+            newest = await self._store.log.history(principal, conversation, before=before, limit=MAX_TAIL_MESSAGES)
         quotable = budget if budget <= SMALL_BUDGET_TOKENS else min(budget, self._settings.rag_token_budget)
         best = _choose_messages(ranked, conversation, before, quotable)
         # The profile is read last, so that a consent just revoked counts.
         (last, messages), profile = await recaller.reader.read_with_profile(
             principal, (own_scope, _last_indices(own_scope, before)), (ranked.scope, best)
         )
-        if newest is None:
-            newest = list(last.values()) if unindexed is None else unindexed
-        newest = _begin_with_turn(newest[-MAX_TAIL_MESSAGES:])
+        newest = _begin_with_turn(list(last.values()) if newest is None else newest[-MAX_TAIL_MESSAGES:])
         question_seq = before  # of the question, if it is stored already
         if before is None and _is_question(newest, text):
-            question_seq = newest[-1].seq
-            newest = newest[:-1]
+            newest, question_seq = newest[:-1], newest[-1].seq
         if question_seq is not None:
             messages = _before(messages, conversation, question_seq)
-            # An entry of the question itself is no memory yet.
-            summary = replace(summary, ledger=[entry for entry in summary.ledger if entry.seq < question_seq])
+            summary = summary.before(question_seq)  # an entry of the question itself is no memory yet
         summary = recaller.topics.join(principal, conversation, summary, state.active_topic)
         ranked.timer.lap("fetch")
         return PromptSources(

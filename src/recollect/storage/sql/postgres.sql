@@ -16,6 +16,10 @@ SELECT key FROM conversations WHERE person = :person ORDER BY name FOR UPDATE;
 SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: known_tombstones
+-- system: :hashes is a JSON array of keyed hashes in hexadecimal digits, which name nobody
+SELECT hash FROM tombstones WHERE hash IN (SELECT decode(jsonb_array_elements_text(CAST(:hashes AS jsonb)), 'hex'));
+
 -- name: insert_messages
 -- :rows is a JSON array of objects with the :key of a locked conversation.
 INSERT INTO messages (conversation_key, {message_columns})

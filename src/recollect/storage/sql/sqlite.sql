@@ -12,6 +12,10 @@ SELECT key FROM conversations WHERE person = :person LIMIT 1;
 SELECT m.*, x.content FROM messages m LEFT JOIN texts x ON x.message_key = m.key
 WHERE m.conversation_key = :key AND m.id IN (SELECT value FROM json_each(:ids));
 
+-- name: known_tombstones
+-- system: :hashes is a JSON array of keyed hashes in hexadecimal digits, which name nobody
+SELECT hash FROM tombstones WHERE hash IN (SELECT unhex(value) FROM json_each(:hashes));
+
 -- name: insert_messages
 -- :rows is a JSON array of objects with the :key of a locked conversation.
 INSERT INTO messages (conversation_key, {message_columns})
