@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,11 +11,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recollect import Memory, StoreUnavailable
-from recollect.storage.private_folder import clear_abandoned, private_files, private_folder, private_root
+from recollect.storage.private_folder import (
+    LOCK_NAME,
+    NEW_LOCK_SUFFIX,
+    clear_abandoned,
+    private_files,
+    private_folder,
+    private_root,
+)
 from recollect.testing import FakeEmbedder
 
 CANARY = "zanzibarcanary"
@@ -41,6 +50,39 @@ def block(*_):
 backup_file._check_contents = block
 with Memory(sys.argv[1], worker=False) as memory:
     memory.restore(sys.argv[2])
+"""
+_LOCKING = """
+import sys
+from pathlib import Path
+from recollect.storage.private_folder import private_folder
+def block(*_, **__):
+    print("there", flush=True)
+    sys.stdin.readline()
+make_folder = Path.mkdir
+Path.mkdir = lambda path, **more: make_folder(path, **more) if path.name.endswith(".private") else block()
+with private_folder(sys.argv[1]):
+    pass
+"""
+# Both do their work many times, when they are told to begin. They print what went wrong.
+_USES = 500
+_USING = """
+import sys
+from recollect.storage.private_folder import private_folder
+print("there", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[2])):
+    with private_folder(sys.argv[1]) as folder:
+        (folder / "text").write_text("hello")
+        assert (folder / "text").read_text() == "hello"
+"""
+_CLEARING = """
+import sys
+from recollect.storage.private_folder import clear_abandoned, private_files
+print("there", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[2])):
+    clear_abandoned(sys.argv[1])
+    private_files(sys.argv[1])
 """
 
 
@@ -110,3 +152,89 @@ def test_nothing_is_left_of_a_private_folder_that_was_used(db: str) -> None:
         (other / "text").write_text(CANARY)
         assert len(private_files(db)) == 2
     assert not private_root(db).exists()
+
+
+@pytest.mark.slow
+def test_processes_use_and_clear_the_same_root_without_meeting(db: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, db, str(_USES)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for script in (_USING, _USING, _CLEARING)
+    ]  # fmt: skip
+    assert [process.stdout.readline() for process in processes if process.stdout] == ["there\n"] * 3
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate()[1] for process in processes] == [""] * 3
+    assert not private_root(db).exists()
+
+
+def test_a_lock_that_is_taken_for_abandoned_before_it_is_locked_is_made_again(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, cleared = fcntl.flock, list[int]()
+
+    def clear_and_lock(handle: int, how: int) -> None:
+        if not cleared and how == fcntl.LOCK_EX:
+            cleared.append(handle)
+            clear_abandoned(db)  # as another process does that opens the database now
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", clear_and_lock)
+    with private_folder(db) as folder:
+        (folder / "text").write_text(CANARY)
+        clear_abandoned(db)
+        assert private_files(db) == [folder / "text"]
+    assert len(cleared) == 1
+
+
+@pytest.mark.kill
+def test_the_lock_file_of_a_process_that_was_killed_before_it_had_a_folder_is_cleared(db: str) -> None:
+    with _held(_LOCKING, db):
+        clear_abandoned(db)
+        assert [path.suffix for path in private_root(db).iterdir()] == [NEW_LOCK_SUFFIX]
+    assert private_root(db).exists()
+    clear_abandoned(db)
+    assert not private_root(db).exists()
+
+
+def test_a_root_that_vanishes_whenever_it_was_made_is_made_again(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_file, removals = tempfile.mkstemp, list[Path]()
+
+    def remove_root_and_make(**names: Any) -> tuple[int, str]:
+        if len(removals) < 20:
+            private_root(db).rmdir()
+            removals.append(private_root(db))
+        return make_file(**names)
+
+    monkeypatch.setattr(tempfile, "mkstemp", remove_root_and_make)
+    with private_folder(db) as folder:
+        assert folder.is_dir()
+    assert len(removals) == 20
+
+
+def test_a_root_that_never_stays_is_named_as_the_reason(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_no_root(**names: Any) -> tuple[int, str]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(tempfile, "mkstemp", find_no_root)
+    with pytest.raises(StoreUnavailable) as caught, private_folder(db):
+        pass
+    assert (caught.value.code, caught.value.retryable) == ("private_folder", True)
+
+
+def test_without_file_locks_a_folder_is_cleared_when_it_has_not_changed_for_long(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on a system that has none
+    with private_folder(db) as folder:
+        (folder / "text").write_text(CANARY)
+        clear_abandoned(db)
+        assert private_files(db) == [folder / "text"]
+        for path in (folder, folder / LOCK_NAME):
+            os.utime(path, (1, 1))
+        clear_abandoned(db)
+        assert not private_root(db).exists()
