@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,8 @@ def test_an_erase_while_a_restore_is_prepared_is_not_undone(
 ) -> None:
     prepare, calls = PageRestore._prepare, []
 
-    def prepare_and_erase(restore: PageRestore, kept: Any) -> str:
-        path = prepare(restore, kept)
+    def prepare_and_erase(restore: PageRestore, kept: Any, now: int) -> str:
+        path = prepare(restore, kept, now)
         calls.append(path)
         if len(calls) == 1:
             other.erase(conversation="trip")
@@ -194,6 +195,86 @@ def test_a_restore_brings_no_key_of_another_database_into_one_that_has_keys(loca
         assert [key.person for key in await access.keys()] == ["sara"]
 
     made: list[str] = []
+    asyncio.run(_with_access(str(tmp_path / "other.db"), make_backup))
+    asyncio.run(_with_access(location, restore))
+
+
+@pytest.mark.parametrize("is_same", [False, True], ids=["another secret", "the same secret"])
+def test_keys_of_a_backup_count_only_with_the_same_secret_also_if_the_environment_sets_it(
+    is_same: bool, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def make_backup(memory: AsyncMemory, access: Access) -> None:
+        made.append(await _token(access, "omar", scopes=("admin",)))
+        await memory.backup(tmp_path / "staging.backup")
+
+    async def restore(memory: AsyncMemory, access: Access) -> None:
+        own = await _token(access, "sara")
+        await memory.restore(tmp_path / "staging.backup")
+        assert await access.verify(own) is not None
+        assert (await access.verify(made[0]) is not None) == is_same
+        assert sorted(key.person for key in await access.keys()) == (["omar", "sara"] if is_same else ["sara"])
+
+    made: list[str] = []
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "the secret of staging")
+    asyncio.run(_with_access(str(tmp_path / "staging.db"), make_backup))
+    if not is_same:
+        monkeypatch.setenv("RECOLLECT_KEY_SECRET", "the secret of production")
+    asyncio.run(_with_access(location, restore))
+
+
+def test_a_stored_secret_of_the_backup_does_not_come_beside_that_of_the_environment(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def make_backup(memory: AsyncMemory, access: Access) -> None:
+        await access.create_key("omar")
+        await memory.backup(tmp_path / "stored.backup")
+
+    async def restore(memory: AsyncMemory, access: Access) -> None:
+        await access.create_key("sara")
+        await memory.restore(tmp_path / "stored.backup")
+        assert not await access.uses_other_secret()
+        assert [key.person for key in await access.keys()] == ["sara"]
+
+    asyncio.run(_with_access(str(tmp_path / "other.db"), make_backup))
+    monkeypatch.setenv("RECOLLECT_KEY_SECRET", "the secret of production")
+    asyncio.run(_with_access(location, restore))
+    assert ask(location, "SELECT count(*) FROM settings WHERE name = 'key_secret'") == [(0,)]
+
+
+def test_a_key_of_an_older_version_which_noted_no_digest_counts_with_the_same_stored_secret(
+    location: str, tmp_path: Path
+) -> None:
+    async def work(memory: AsyncMemory, access: Access) -> None:
+        await access.create_key("omar")
+        ask(location, "DELETE FROM settings WHERE name = 'key_secret_digest'")
+        await memory.backup(tmp_path / "older.backup")
+        ask(location, "DELETE FROM api_keys")
+        await access.create_key("sara")
+        await memory.restore(tmp_path / "older.backup")
+        assert sorted(key.person for key in await access.keys()) == ["omar", "sara"]
+
+    asyncio.run(_with_access(location, work))
+
+
+@pytest.mark.parametrize("validity", ["valid", "revoked", "expired"])
+def test_valid_keys_of_a_backup_are_asked_for_where_requests_needed_none(
+    validity: str, location: str, tmp_path: Path
+) -> None:
+    async def make_backup(memory: AsyncMemory, access: Access) -> None:
+        key = await access.create_key("sara", days=1 if validity == "expired" else None)
+        if validity == "revoked":
+            await access.revoke_key(key.id)
+        await memory.backup(tmp_path / "keyed.backup")
+
+    async def restore(memory: AsyncMemory, access: Access) -> None:
+        assert isinstance(memory.clock, FakeClock)
+        memory.clock.advance(timedelta(days=2))
+        await access.allow_keyless()
+        await memory.restore(tmp_path / "keyed.backup")
+        assert len(await access.keys()) == 1
+        for one in (access, Access(memory)):
+            assert await one.requires_keys(fresh=True) == (validity == "valid")
+
     asyncio.run(_with_access(str(tmp_path / "other.db"), make_backup))
     asyncio.run(_with_access(location, restore))
 

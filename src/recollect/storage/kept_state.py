@@ -2,8 +2,8 @@
 
 - What was erased since the backup was made stays erased: its tombstones are applied to the backup first.
 - API keys are the operator's. If the database has any, they stay as they are, with their sessions: a revoked one stays
-  revoked, a new one stays good. A key that only the backup has is taken if both have the same secret. A database
-  without keys takes those of the backup.
+  revoked, a new one stays good. A key that only the backup has is taken if both are known to have the same secret. A
+  database without keys takes those of the backup. If valid keys are there in the end, requests need one.
 - A consent that was refused since the backup was made stays refused.
 - The rows that prove erasures stay.
 
@@ -18,12 +18,13 @@ from typing import Final
 from recollect.core.models import Principal
 from recollect.storage.driver import Row, Transaction
 from recollect.storage.erase import Eraser
+from recollect.storage.server_state import KEYS_REQUIRED_NAME, SECRET_DIGEST_NAME, SECRET_NAME, count_valid_keys
 from recollect.storage.texts import Texts
 from recollect.storage.tombstones import Tombstones, missing_in
 
 PAGE_ROWS: Final = 500
 OF_PROCESSES: Final = ("requests", "stops", "leases")
-OF_SECRET: Final = ("key_secret", "key_secret_digest")  # they belong to the keys that were hashed with the secret
+OF_SECRET: Final = (SECRET_NAME, SECRET_DIGEST_NAME)  # they belong to the keys that were hashed with the secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,14 @@ def read_kept(tx: Transaction) -> KeptState:
     )
 
 
-def apply_kept(copy: Transaction, kept: KeptState, texts: Texts) -> dict[str, int]:
+def apply_kept(copy: Transaction, kept: KeptState, texts: Texts, *, now: int) -> dict[str, int]:
     """Bring the private copy of a backup in line with what is kept. Doing it twice changes nothing more.
 
-    Return how many rows of each table were left out because they were erased since the backup was made.
+    Return how many rows of each table were left out because they were erased since the backup was made. `now`, in
+    microseconds, decides which keys are valid.
     """
     left_out = _leave_out_erased(copy, kept.tombstones, texts)
-    _keep_keys(copy, kept)
+    _keep_keys(copy, kept, now)
     copy.many("refuse_consent", kept.refused)
     copy.many("keep_erasure", kept.erasures)
     for table in OF_PROCESSES:
@@ -100,19 +102,35 @@ def _leave_out_of_conversation(copy: Transaction, row: Row, tombstones: Tombston
     return eraser.counts
 
 
-def _keep_keys(copy: Transaction, kept: KeptState) -> None:
+def _keep_keys(copy: Transaction, kept: KeptState, now: int) -> None:
     """Give a copy the keys that are kept, or leave it its own if there are none to keep."""
-    own_keys = copy.all("all_rows_in_api_keys")
-    secrets = [_value(facts, "key_secret") for facts in (copy.all("facts_of_keys"), kept.facts)]
+    own_keys, own_facts = copy.all("all_rows_in_api_keys"), copy.all("facts_of_keys")
     copy.run("empty_api_keys")  # their sessions go with them
     if kept.keys:
         known = {row["id"] for row in kept.keys}
-        own_keys = [row for row in own_keys if row["id"] not in known and secrets[0] == secrets[1]]
+        is_own_secret = _have_same_secret(own_facts, kept.facts)
+        own_keys = [row for row in own_keys if row["id"] not in known and is_own_secret]
+        for name in OF_SECRET:
+            copy.run("drop_setting", person="", name=name)
     copy.insert("api_keys", [*kept.keys, *own_keys])
     copy.insert("sessions", kept.sessions)
+    takes_secret = bool(kept.keys) or not any(_value(own_facts, name) for name in OF_SECRET)
     for row in kept.facts:
-        if kept.keys or row["name"] not in OF_SECRET or secrets[0] is None:
+        if takes_secret or row["name"] not in OF_SECRET:
             copy.run("put_setting", person="", name=row["name"], value=row["value"], now=row["changed_at"])
+    if count_valid_keys(copy, now):  # the operator allowed requests without a key when there were no valid ones
+        copy.run("put_setting", person="", name=KEYS_REQUIRED_NAME, value="true", now=now)
+
+
+def _have_same_secret(facts: list[Row], others: list[Row]) -> bool:
+    """Say whether the keys of two databases are known to have been made with the same secret.
+
+    A secret of the environment is stored nowhere, only its digest. Older versions noted no digest.
+    """
+    digests = [_value(rows, SECRET_DIGEST_NAME) for rows in (facts, others)]
+    secrets = [_value(rows, SECRET_NAME) for rows in (facts, others)]
+    first, second = digests if all(digests) else secrets
+    return first is not None and first == second
 
 
 def _value(facts: list[Row], name: str) -> str | None:

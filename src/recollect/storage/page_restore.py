@@ -53,7 +53,7 @@ class PageRestore:
         """
         for _ in range(MAX_ATTEMPTS):
             kept = self._read_kept(self._target)
-            path = self._prepare(kept)
+            path = self._prepare(kept, now)
             try:
                 self._overwrite(path, epoch, now, before=partial(self._check_and_save, kept, save))
             except _KeptStateChanged:
@@ -68,10 +68,10 @@ class PageRestore:
         finally:
             connection.execute("ROLLBACK")
 
-    def _prepare(self, kept: KeptState) -> str:
+    def _prepare(self, kept: KeptState, now: int) -> str:
         """Apply what is kept to the copy. Return its path: one file, without a byte of what was left out."""
         with reading_backup():
-            left_out = self._copy.write(lambda tx: apply_kept(tx, kept, Texts())).result()
+            left_out = self._copy.write(lambda tx: apply_kept(tx, kept, Texts(), now=now)).result()
         for name, count in left_out.items():
             self._left_out[name] = self._left_out.get(name, 0) + count
         if left_out:

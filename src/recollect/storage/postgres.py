@@ -358,7 +358,7 @@ class PostgresDriver:
                 if save_to is not None:
                     _copy_to_file(target, save_to)
                 kept = read_kept(target)
-                left_out = file.write(lambda copy: apply_kept(copy, kept, Texts())).result()
+                left_out = file.write(lambda copy: apply_kept(copy, kept, Texts(), now=now)).result()
                 file.read(lambda source: copy_everything(source, target)).result()
                 target.insert("sessions", kept.sessions)
                 target.run("change_generations", by=generation_step(epoch))

@@ -65,7 +65,7 @@ class ServerStateStore:
         def add(tx: Transaction) -> bool:
             now = row["created_at"]
             noted = tx.one("get_secret", name=SECRET_DIGEST_NAME)
-            if noted is not None and noted["value"] != secret_digest and _count_valid(tx, now):
+            if noted is not None and noted["value"] != secret_digest and count_valid_keys(tx, now):
                 return False
             tx.run("insert_key", **row)
             for name, value in ((KEYS_REQUIRED_NAME, "true"), (SECRET_DIGEST_NAME, secret_digest)):
@@ -81,7 +81,7 @@ class ServerStateStore:
 
     async def count_valid_keys(self, *, now: datetime) -> int:
         """Return how many keys are neither revoked nor expired."""
-        return await self._read(lambda tx: _count_valid(tx, times.to_micros(now)))
+        return await self._read(lambda tx: count_valid_keys(tx, times.to_micros(now)))
 
     async def keys(self) -> list[Row]:
         """Return all keys, oldest first, without their hashes."""
@@ -108,7 +108,7 @@ class ServerStateStore:
 
         def note(tx: Transaction) -> bool:
             moment = times.to_micros(now)
-            if _count_valid(tx, moment):
+            if count_valid_keys(tx, moment):
                 return False
             tx.run("put_setting", person="", name=KEYS_REQUIRED_NAME, value="false", now=moment)
             write_audit(tx, Act(principal, actor, "keyless_allowed", {}, now))
@@ -214,5 +214,6 @@ def _put_prompt_size(tx: Transaction, size: PromptSize) -> bool:
     return True
 
 
-def _count_valid(tx: Transaction, now: int) -> int:
+def count_valid_keys(tx: Transaction, now: int) -> int:
+    """Return how many keys are neither revoked nor expired at a moment, in microseconds."""
     return int((tx.one("count_valid_keys", now=now) or {"n": 0})["n"])
