@@ -8,7 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from recollect import Memory
 from recollect.storage import queries
+from recollect.testing import FakeEmbedder
+from support.tables import ask
 
 GOLDEN = max((Path(__file__).parents[1] / "golden").glob("schema_*.sqlite"))
 SMALL = {
@@ -39,3 +42,17 @@ def test_no_query_of_one_person_reads_a_whole_table(connection: apsw.Connection)
 def test_a_query_that_reads_a_whole_table_is_noticed(connection: apsw.Connection) -> None:
     planted = queries.parse("-- name: planted\nDELETE FROM message_tokens WHERE counter = :person;")["planted"]
     assert scans(connection, planted) == ["SCAN message_tokens"]
+
+
+def test_an_erase_reads_one_tombstone_however_many_there_are(connection: apsw.Connection, pg: str) -> None:
+    question = queries.load("sqlite")["tombstone_salt"].sql
+    steps = [step for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {question}")]
+    assert steps == ["SCAN tombstones"]  # up to its first row: nothing is sorted
+    Memory(pg, worker=False, embedder=FakeEmbedder()).close()
+    ask(
+        pg,
+        "INSERT INTO tombstones (hash, erasure, salt, at)"
+        " SELECT sha256(n::text::bytea), 'erasure', 'salt', n FROM generate_series(1, 5000) AS n",
+    )
+    plan = [line for (line,) in ask(pg, f"EXPLAIN (COSTS OFF) {queries.load('postgres')['tombstone_salt'].sql}")]
+    assert [line.strip() for line in plan] == ["Limit", "->  Index Scan using tombstones_pkey on tombstones"]

@@ -29,7 +29,10 @@ def hash_names(names: Names, salt: bytes) -> bytes:
 
 
 def bury(tx: Transaction, erased: Iterable[Names], *, erasure: str, new_salt: bytes, now: int) -> None:
-    """Store a tombstone for each of the erased things. `new_salt` is used if there is none yet."""
+    """Store a tombstone for each of the erased things.
+
+    The salt is that of any stored tombstone, `new_salt` if there is none yet. Few salts make comparing cheap.
+    """
     row = tx.one("tombstone_salt")
     salt = new_salt if row is None else bytes(row["salt"])
     hashes = dict.fromkeys(hash_names(names, salt) for names in erased)
