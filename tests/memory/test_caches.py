@@ -102,7 +102,8 @@ def test_a_restore_a_change_of_zone_and_an_erase_all_forget(
     memory.backup(tmp_path / "backup.db")
     memory.restore(tmp_path / "backup.db")
     memory.erase(person="local")
-    assert scopes == [ConversationScope("trip"), StoreScope(), PersonScope("local")]
+    erased = PersonScope("local")  # once when the rows are deleted, once more when the bytes are gone
+    assert scopes == [ConversationScope("trip"), StoreScope(), erased, erased]
 
 
 def test_an_erase_that_fails_halfway_forgets_all_the_same(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +115,39 @@ def test_an_erase_that_fails_halfway_forgets_all_the_same(open_memory: Open, mon
         raise RuntimeError("the disk is gone")
 
     monkeypatch.setattr(memory._engine._store, "purge", broken)
+    with pytest.raises(RuntimeError):
+        memory.erase(conversation="trip")
+    assert scopes == [ConversationScope("trip")] * 2
+
+
+def test_what_was_erased_is_forgotten_before_the_files_are_rewritten(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory(embedder=FakeEmbedder(16))
+    fill(memory)
+    scopes, seen = watched(memory, monkeypatch), list[object]()
+    purge = memory._engine._store.purge
+
+    async def look_and_purge() -> Any:
+        seen.extend(scopes)
+        return await purge()
+
+    monkeypatch.setattr(memory._engine._store, "purge", look_and_purge)
+    memory.erase(conversation="trip")
+    assert seen == [ConversationScope("trip")]
+
+
+def test_an_erase_whose_rows_could_not_be_deleted_forgets_all_the_same(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory(embedder=FakeEmbedder(16))
+    fill(memory)
+    scopes = watched(memory, monkeypatch)
+
+    async def broken(*arguments: Any, **more: Any) -> Any:
+        raise RuntimeError("the connection ended before the commit was confirmed")
+
+    monkeypatch.setattr(memory._engine._store, "erase", broken)
     with pytest.raises(RuntimeError):
         memory.erase(conversation="trip")
     assert scopes == [ConversationScope("trip")]

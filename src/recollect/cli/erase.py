@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
@@ -58,30 +59,47 @@ def erase(
         raise InvalidInput("invalid_scope", f"Name one thing to erase: {choices}.")
     with call.open(must_exist=True) as memory:
         if topic is None:
-            counts = _count_erased(memory, **scope)
+            extent = _measure(memory, **scope)
         else:
             match = find_topic(memory, topic).topic
             print_note(f"{match.id} · {to_line(match.title)}")
-            scope, counts = {"topic": match.id}, {"conversations": 1, "messages": match.messages}
+            scope, extent = {"topic": match.id}, _Extent(match.messages, conversations=1)
         if dry_run:
-            _print_counts(counts, json=call.json)
+            _print_counts(extent.counts, json=call.json)
             return
-        messages = render_count(counts["messages"], "message")
-        conversations = render_count(counts["conversations"], "conversation")
+        messages = render_count(extent.messages, "message")
+        conversations = render_count(extent.conversations, "conversation")
         confirm(f"Erase {messages} of {conversations} of {call.person!r}, for good?", yes=yes)
         receipt = memory.erase(person=call.person) if everything else memory.erase(**scope)
     print_receipt(receipt, json=call.json)
 
 
-def _count_erased(memory: Memory, *, conversation: str | None, message: str | None, day: str | None) -> dict[str, int]:
-    """Count the conversations and messages that an erase of this scope would take."""
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """What an erase would take: messages, the conversations they are in, and whether these go as a whole."""
+
+    messages: int
+    conversations: int
+    whole: bool = False  # an erase of messages keeps their conversation, even if it was the last one
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the counts as the receipt of the erase will have them."""
+        return {"conversations": self.conversations if self.whole else 0, "messages": self.messages}
+
+
+def _measure(memory: Memory, *, conversation: str | None, message: str | None, day: str | None) -> _Extent:
+    """Count what an erase of this scope would take. Raise what the erase would raise."""
     chosen = memory.conversations() if conversation is None else [find_conversation(memory, conversation)]
     if message is None and day is None:
-        return {"conversations": len(chosen), "messages": sum(each.messages for each in chosen)}
+        return _Extent(sum(each.messages for each in chosen), len(chosen), whole=True)
     counts = [_count_messages(memory, each, message, day) for each in chosen]
     if message is not None and not any(counts):
         raise NotFound("message_not_found", f"There is no message {message!r}.")
-    return {"conversations": sum(map(bool, counts)), "messages": sum(counts)}
+    if message is not None and sum(counts) > 1:
+        detail = f"{sum(counts)} conversations have a message {message!r}: name the conversation."
+        raise InvalidInput("ambiguous_message", detail)
+    return _Extent(sum(counts), sum(map(bool, counts)))
 
 
 def _count_messages(memory: Memory, conversation: Conversation, message_id: str | None, day: str | None) -> int:
