@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from recollect import Memory
+from recollect.admin.server_state import SharedServerState
 from recollect.core.models import Principal
 from recollect.jobs.prompt_sizes import PromptSizes
 from recollect.storage.server_state import prompt_size_id
@@ -78,6 +79,19 @@ def test_nothing_of_the_system_prompt_itself_is_stored(open_memory: Open) -> Non
     assert "trip" not in row_id
     row = server._wait(server._engine.store._read(lambda tx: tx.one("get_request", person="local", id=row_id)))
     assert bytes(row["fingerprint"]) == (12).to_bytes(8)
+
+
+def test_an_idempotency_key_of_a_client_cannot_be_taken_for_a_size(open_memory: Open) -> None:
+    server, worker = two_processes(open_memory)
+    server.add_many("trip", user_turns("hello"))
+    claim = SharedServerState(server._engine).first_fingerprint
+    for size in (0, 601):  # before there is a size, and after
+        assert server._wait(claim(prompt_size_id("trip"), b"first")) == b"first"
+        assert server._wait(claim(prompt_size_id("trip"), b"second")) == b"first"
+        assert stored_sizes(worker, "trip") == [size]
+        server.context("trip", "what now?", system_prompt=LONG_PROMPT)
+        flush(server)
+    assert stored_sizes(worker, "trip") == [601]
 
 
 def test_a_size_runs_out_after_a_week_and_is_renewed_before(open_memory: Open, clock: FakeClock) -> None:

@@ -33,6 +33,11 @@ def prompt_size_id(conversation: str) -> str:
     return f"prompt:{hash_name(conversation)}"
 
 
+def idempotency_id(key: str) -> str:
+    """Return the id of the row of an idempotency key. Clients choose the key, so it has a prefix of its own."""
+    return f"key:{key}"
+
+
 class ServerStateStore:
     """The shared state of server processes. Methods without a principal serve the operator, or find out who asks."""
 
@@ -158,13 +163,13 @@ class ServerStateStore:
 
     # Idempotency keys
 
-    async def first_fingerprint(self, principal: Principal, id: str, fingerprint: bytes, *, now: datetime) -> bytes:
+    async def first_fingerprint(self, principal: Principal, key: str, fingerprint: bytes, *, now: datetime) -> bytes:
         """Return the fingerprint that an idempotency key was first used with; store this one if the key is new."""
 
         def keep_first(tx: Transaction) -> bytes:
-            moment = times.to_micros(now)
-            tx.run("insert_request", person=principal.person, id=id, fingerprint=fingerprint, now=moment)
-            row = tx.one("get_request", person=principal.person, id=id)
+            row_id, moment = idempotency_id(key), times.to_micros(now)
+            tx.run("insert_request", person=principal.person, id=row_id, fingerprint=fingerprint, now=moment)
+            row = tx.one("get_request", person=principal.person, id=row_id)
             return bytes(row["fingerprint"]) if row is not None else fingerprint
 
         return bytes(await self._write(keep_first))
