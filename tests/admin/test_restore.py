@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 
 from recollect import Memory, Principal, StoreUnavailable
 from recollect.admin.access import Access
 from recollect.memory import AsyncMemory
+from recollect.storage import row_restore
 from recollect.storage.page_restore import PageRestore
 from recollect.testing import FakeClock, FakeEmbedder
 from support.serving import read_all_bytes
@@ -128,6 +130,52 @@ def test_an_erase_while_a_restore_is_prepared_is_not_undone(
         assert memory.history("trip") == []
     assert len(calls) == 2
     assert CANARY.encode() not in read_all_bytes(db)
+
+
+def test_a_restore_that_the_server_runs_again_counts_what_was_left_out_and_saves_what_was_there(
+    pg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_rows, calls = row_restore.copy_everything, list[str]()
+
+    def copy_and_fail_once(source: Any, target: Any) -> None:
+        copy_rows(source, target)
+        calls.append(type(target).__name__)
+        if calls == ["SqliteTransaction", "PostgresTransaction"]:  # saved, and restored but for the commit
+            raise psycopg.errors.SerializationFailure
+
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "erased")
+        memory.add("kept", "user", "stays")
+        memory.backup(tmp_path / "older.backup")
+        memory.erase(conversation="trip")
+        memory.add("kept", "user", "said later")
+        monkeypatch.setattr(row_restore, "copy_everything", copy_and_fail_once)
+        restored = memory.restore(tmp_path / "older.backup", save_to=tmp_path / "saved.backup")
+        assert len(calls) == 4
+        assert (restored.left_out["conversations"], restored.left_out["messages"]) == (1, 1)
+        assert [message.content for message in memory.history("kept")] == ["stays"]
+        memory.restore(tmp_path / "saved.backup")
+        assert [message.content for message in memory.history("kept")] == ["stays", "said later"]
+
+
+def test_writers_do_not_wait_while_erased_rows_are_left_out_of_a_copy(
+    pg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply, work = row_restore.apply_kept, list[tuple[bool, int]]()
+
+    def apply_and_note(*arguments: Any, **more: Any) -> dict[str, int]:
+        left_out = apply(*arguments, **more)
+        locks = "SELECT 1 FROM pg_locks WHERE relation = 'messages'::regclass AND mode = 'ExclusiveLock'"
+        work.append((bool(ask(pg, locks)), left_out.get("messages", 0)))
+        return left_out
+
+    monkeypatch.setattr(row_restore, "apply_kept", apply_and_note)
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "erased")
+        memory.backup(tmp_path / "older.backup")
+        memory.erase(conversation="trip")
+        assert memory.restore(tmp_path / "older.backup").left_out["messages"] == 1
+    assert work == [(False, 1), (True, 0)]
 
 
 # Keys

@@ -23,19 +23,16 @@ from recollect.runtime.forks import HomeProcess, keep_in_children
 from recollect.storage import migrations as schema
 from recollect.storage import tables
 from recollect.storage.backup_file import upgraded_copy
-from recollect.storage.database_copy import copy_everything
-from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction, generation_step
-from recollect.storage.file_drafts import new_file
+from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction
 from recollect.storage.group_commit import GroupCommit
-from recollect.storage.kept_state import apply_kept, read_kept
+from recollect.storage.kept_state import read_kept
 from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, connect, read_address
 from recollect.storage.postgres_errors import NotBegunError, server_errors_translated
 from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import insert_statement, load, postgres_spelling
-from recollect.storage.sqlite import SqliteDriver
+from recollect.storage.row_restore import RowRestore, copy_to_file, open_copy
 from recollect.storage.sqlite_errors import reading_backup
 from recollect.storage.sqlite_file import read_blocks
-from recollect.storage.texts import Texts
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +340,7 @@ class PostgresDriver:
         return self._submit(lambda connection: self._backup(connection, target))
 
     def _backup(self, connection: Connection, target: str) -> None:
-        self._run(connection, self._begin_read, lambda tx: _copy_to_file(tx, target))
+        self._run(connection, self._begin_read, lambda tx: copy_to_file(tx, target))
 
     def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[dict[str, int]]:
         return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
@@ -351,35 +348,9 @@ class PostgresDriver:
     def _restore(
         self, connection: Connection, source: str, now: int, epoch: str, save_to: str | None
     ) -> dict[str, int]:
-        with upgraded_copy(source, now, beside=None, make_driver=_open_copy) as file:
-
-            def replace_everything(target: Transaction) -> dict[str, int]:
-                target.run("lock_everything")
-                if save_to is not None:
-                    _copy_to_file(target, save_to)
-                kept = read_kept(target)
-                left_out = file.write(lambda copy: apply_kept(copy, kept, Texts(), now=now)).result()
-                file.read(lambda source: copy_everything(source, target)).result()
-                target.insert("sessions", kept.sessions)
-                target.run("change_generations", by=generation_step(epoch))
-                target.run("put_setting", person="", name="epoch", value=epoch, now=now)
-                return left_out
-
+        with upgraded_copy(source, now, beside=None, make_driver=open_copy) as copy:
+            restore = RowRestore(copy, now, epoch, save_to)
             with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
-                return self._run(connection, self._begin_write, self._with_schema_check(replace_everything))
-
-
-def _open_copy(path: str) -> SqliteDriver:
-    return SqliteDriver(path, readers=1, backs_up=False)
-
-
-def _copy_to_file(source: Transaction, target: str) -> None:
-    """Copy everything that a transaction sees to a new SQLite file."""
-    with new_file(target) as draft:
-        file = SqliteDriver(draft, readers=0)
-        file.open(0)
-        try:
-            file.write(lambda tx: copy_everything(source, tx)).result()
-            file.leave_wal()
-        finally:
-            file.close()
+                restore.prepare(self._run(connection, self._begin_read, self._with_schema_check(read_kept)))
+                self._run(connection, self._begin_write, self._with_schema_check(restore.replace_everything))
+        return dict(restore.left_out)
