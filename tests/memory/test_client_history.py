@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from recollect import AsyncMemory, Memory
+from recollect.core import unnamed_chat
 from recollect.core.history_match import ClientMessage, derive_message_id
 from recollect.core.message import Message
+from recollect.memory.client_history import INLINE_MATCH_MESSAGES
 from recollect.testing import FakeClock, FakeEmbedder
 
 Open = Callable[..., Memory]
@@ -140,6 +143,30 @@ def test_a_list_without_its_beginning_that_two_conversations_end_with_begins_ano
     assert len(names) == 2
     clients[0].messages = clients[0].messages[2:]
     assert clients[0].say("more") not in names
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
+def test_a_long_list_without_its_beginning_is_compared_on_a_thread(
+    is_long: bool, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare, threads = unnamed_chat.ends_with, list[bool]()
+
+    def note_and_compare(*arguments: Any) -> bool:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return compare(*arguments)
+
+    async def find() -> None:
+        turns = INLINE_MATCH_MESSAGES // 2 + is_long
+        history = [one for n in range(turns) for one in (_user(f"Question {n}?"), _assistant(f"Answer {n}."))]
+        async with AsyncMemory(db, worker=False, embedder=FakeEmbedder()) as memory:
+            for name in ("chat-one", "chat-two"):
+                stored = [{**one, "model_variant": "gpt-test"} for one in (_user(name), _assistant("Hi!"), *history)]
+                await memory.add_many(name, stored[: None if name == "chat-one" else -1])
+            assert await memory.find_conversation([*history, _user("And now?")]) == "chat-one"
+
+    monkeypatch.setattr(unnamed_chat, "ends_with", note_and_compare)
+    asyncio.run(find())
+    assert threads == [is_long] * 2
 
 
 def test_a_repeated_request_begins_no_second_conversation(memory: Memory) -> None:

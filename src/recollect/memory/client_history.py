@@ -148,7 +148,7 @@ class ClientHistoryMixin(LogMixin):
         names = (unnamed_chat.NAME_PREFIX, unnamed_chat.AFTER_NAME_PREFIX)
         for name in await log.latest_names(self._principal, names, limit=MAX_CUT_CANDIDATES):
             stored = await log.history(self._principal, name, limit=chat.history_length)
-            if unnamed_chat.ends_with(stored, chat):
+            if await _ends_with(stored, chat):
                 places.append(_Place(name, stored, stored[-1].seq, stored[-1].seq))
         return places[0] if len(places) == 1 else None
 
@@ -181,6 +181,12 @@ async def _match(stored: Sequence[Message], messages: Sequence[ClientMessage]) -
     if len(messages) <= INLINE_MATCH_MESSAGES:
         return history_match.match_history(stored, messages)
     return await asyncio.to_thread(history_match.match_history, stored, messages)
+
+
+async def _ends_with(stored: Sequence[Message], chat: ClientList) -> bool:
+    if chat.history_length <= INLINE_MATCH_MESSAGES:
+        return unnamed_chat.ends_with(stored, chat)
+    return await asyncio.to_thread(unnamed_chat.ends_with, stored, chat)
 
 
 def _to_fields(messages: Sequence[ClientMessage], ids: Sequence[str], follows_id: str | None) -> list[dict[str, Any]]:
