@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from recollect.admin.access import Access
+from recollect.admin.named_person import act_as
 from recollect.memory import AsyncMemory
+from recollect.server.grant_watch import GrantWatcher
 from recollect.testing import FakeClock, FakeEmbedder
 from support.serving import TIMEOUT_SECONDS, Browser, RunningServer, make_server, parse_chunks, parse_events, wait_for
 from support.upstream import ModelServer, Trouble
@@ -170,3 +175,38 @@ def test_streams_of_good_keys_are_left_alone_while_others_end(server: RunningSer
     model.resume()
     done = dict(parse_events(staying.reply().text))["done"]
     assert (done["stopped"], done["error"]) == (False, None)
+
+
+def test_the_database_is_asked_once_for_a_key_however_many_persons_it_asks_for(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    persons = [f"user {number}" for number in range(300)]
+
+    async def run() -> list[str]:
+        async with AsyncMemory(db, embedder=FakeEmbedder(), worker=False) as memory:
+            access, rows = Access(memory), memory.store.server_state
+            key = await access.create_key("app", scopes=["act_as"])
+            grant = await access.verify(key.token or "")
+            assert grant is not None
+            await access.revoke_key(key.id)
+            read_key, reads, ended, all_ended = rows.key, list[str](), list[str](), asyncio.Event()
+
+            async def count_read(id: str) -> Any:
+                reads.append(id)
+                return await read_key(id)
+
+            def note_end(person: str) -> None:
+                ended.append(person)
+                if len(ended) == len(persons):
+                    all_ended.set()
+
+            monkeypatch.setattr(rows, "key", count_read)
+            watcher = GrantWatcher(access)
+            with ExitStack() as answers:
+                for person in persons:
+                    answers.enter_context(watcher.watch(act_as(grant, person), partial(note_end, person)))
+                await all_ended.wait()
+            assert sorted(ended) == sorted(persons)
+            return reads
+
+    assert len(asyncio.run(run())) == 1

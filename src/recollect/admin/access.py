@@ -159,13 +159,16 @@ class Access:
             return None
         return _to_grant(row)
 
-    async def is_admitted(self, grant: Grant) -> bool:
-        """Say whether a request with this grant would still be admitted. Long answers ask it while they are sent."""
-        if grant.key == LOCAL_KEY:
+    async def is_admitted(self, key: str, session: bytes | None) -> bool:
+        """Say whether a request with the key or session of a grant would still be admitted, whoever it is for.
+
+        Long answers ask it while they are sent.
+        """
+        if key == LOCAL_KEY:
             return not await self.requires_keys()
-        if grant.session is not None:
-            return await self._session_row(grant.session) is not None
-        row = await self._rows.key(grant.key)
+        if session is not None:
+            return await self._session_row(session) is not None
+        row = await self._rows.key(key)
         return row is not None and self._is_valid(row)
 
     # The secret

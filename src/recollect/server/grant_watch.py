@@ -1,7 +1,8 @@
 """Ends long answers to callers whose key was revoked or has expired, or whose session has ended.
 
 The guard checks a request once, when it comes. An answer may be sent for minutes after that. One task per process asks
-the database again, once for each grant that is in use, so it also notices what other processes did.
+the database again, once for each key or session that is in use, so it also notices what other processes did. A key with
+the scope `act_as` counts once, however many persons it asks for.
 """
 
 from __future__ import annotations
@@ -56,34 +57,34 @@ class Watch:
 
 
 class GrantWatcher:
-    """Knows which grants have answers in progress in this process, and ends those that are no longer good."""
+    """Knows which keys and sessions have answers in progress in this process, and ends those of bad ones."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._watches: dict[Grant, set[Watch]] = {}
+        self._watches: dict[tuple[str, bytes | None], set[Watch]] = {}  # by key and session
         self._polling: asyncio.Task[None] | None = None
 
     @contextmanager
     def watch(self, grant: Grant, on_end: Callable[[], None]) -> Iterator[Watch]:
         """Yield a watch on a grant, for as long as an answer to it is sent. `on_end` is called before it interrupts."""
-        watch = Watch(on_end)
-        self._watches.setdefault(grant, set()).add(watch)
+        watch, credential = Watch(on_end), (grant.key, grant.session)
+        self._watches.setdefault(credential, set()).add(watch)
         if self._polling is None or self._polling.done():
             self._polling = asyncio.create_task(self._poll(), name="recollect-grants")
         try:
             yield watch
         finally:
-            self._watches[grant].discard(watch)
-            if not self._watches[grant]:
-                del self._watches[grant]
+            self._watches[credential].discard(watch)
+            if not self._watches[credential]:
+                del self._watches[credential]
 
     async def _poll(self) -> None:
         while self._watches:
             await asyncio.sleep(POLL_SECONDS)
-            for grant in list(self._watches):
+            for credential in list(self._watches):
                 with suppress(RecollectError):  # the database does not answer; it is asked again
-                    if not await self._access.is_admitted(grant):
-                        for watch in list(self._watches.get(grant, ())):
+                    if not await self._access.is_admitted(*credential):
+                        for watch in list(self._watches.get(credential, ())):
                             watch.end()
 
 
