@@ -213,7 +213,7 @@ class Completions:
             reply = _to_completion_json(completion, {"message": {"role": "assistant", "content": content}})
         else:
             with self._erasures.watch(completion.memory, completion.anchor) as watched:
-                async with watched.unless_erased():
+                async with watched:
                     reply = await self._upstream.complete(completion.request)
             completion.answer.add_reply(reply)
         await self.store(completion)
@@ -250,7 +250,7 @@ class Completions:
         with self._erasures.watch(completion.memory, completion.anchor) as watched:
             async with aclosing(upstream.stream(completion.request)) as chunks:
                 while True:
-                    async with watched.unless_erased():
+                    async with watched:
                         chunk = await anext(chunks, None)
                     if chunk is None:
                         return

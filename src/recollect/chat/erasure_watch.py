@@ -8,75 +8,45 @@ This here only ends the writing, so that nobody waits for it or reads on: at onc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from recollect.admin.server_state import SharedServerState
 from recollect.core.errors import RecollectError, question_erased
 from recollect.core.message import Anchor
 from recollect.memory import AsyncMemory
+from recollect.runtime.interruption import Interruption
 
 POLL_SECONDS: Final = 0.5  # between looks for questions that other processes erased
-
-
-class WatchedAnswer:
-    """One answer that is being written, for as long as it is watched."""
-
-    def __init__(self, anchor: Anchor | None, on_erased: Callable[[], None]) -> None:
-        self.anchor, self.is_erased = anchor, False
-        self._on_erased = on_erased
-        self._waiting: asyncio.Timeout | None = None
-
-    def end(self) -> None:
-        """Note that the question was erased, and interrupt what the answer waits for."""
-        self.is_erased = True
-        if self._waiting is not None:
-            self._waiting.reschedule(asyncio.get_running_loop().time())
-        self._on_erased()
-
-    @asynccontextmanager
-    async def unless_erased(self) -> AsyncIterator[None]:
-        """Run the block, which waits for the model. Interrupt it and raise Conflict if the question is erased."""
-        if self.is_erased:
-            raise question_erased()
-        try:
-            async with asyncio.timeout(None) as self._waiting:
-                yield
-        except TimeoutError:
-            if self.is_erased:
-                raise question_erased() from None
-            raise
-        finally:
-            self._waiting = None
 
 
 class ErasureWatch:
     """Watches the answers that are being written in this process."""
 
     def __init__(self) -> None:
-        self._answers: set[WatchedAnswer] = set()
+        self._answers: dict[Interruption, Anchor] = {}
         self._erased_here: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
     def watch(
         self, memory: AsyncMemory, anchor: Anchor | None, on_erased: Callable[[], None] = lambda: None
-    ) -> Iterator[WatchedAnswer]:
-        """Watch an answer while the block runs. One without an anchor is not stored, and never ends early.
+    ) -> Iterator[Interruption]:
+        """Watch an answer while the block runs. Yield what interrupts it with Conflict if its question is erased.
 
-        `on_erased` is called when its question is found to be erased.
+        `on_erased` is called then. An answer without an anchor is not stored, and never ends early.
         """
-        answer = WatchedAnswer(anchor, on_erased)
+        answer = Interruption(question_erased, on_erased)
         if anchor is None:
             yield answer
             return
-        self._answers.add(answer)
+        self._answers[answer] = anchor
         self._start(memory)
         try:
             yield answer
         finally:
-            self._answers.discard(answer)
+            del self._answers[answer]
             if not self._answers:
                 self._wake()  # the task ends
 
@@ -98,7 +68,7 @@ class ErasureWatch:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._erased_here.wait()
             self._erased_here.clear()
-            answers = {answer: answer.anchor for answer in self._answers if answer.anchor and not answer.is_erased}
+            answers = {answer: anchor for answer, anchor in self._answers.items() if not answer.has_ended}
             with suppress(RecollectError):  # the next look finds them
                 erased = await shared.find_erased([*dict.fromkeys(answers.values())]) if answers else set()
                 for answer in [answer for answer, anchor in answers.items() if anchor in erased]:

@@ -10,50 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Final
 
 from recollect.admin.access import Access, Grant
 from recollect.core.errors import Denied, RecollectError
+from recollect.runtime.interruption import Interruption
 
 POLL_SECONDS: Final = 0.5
-
-
-class Watch:
-    """Interrupts what is awaited inside `with watch:` when the grant is no longer good, and raises Denied there.
-
-    Used again and again during one answer, as `asyncio.timeout` is. It costs nothing while the grant is good.
-    """
-
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self._on_end, self._has_ended = on_end, False
-        self._task: asyncio.Task[object] | None = None  # the one that is inside
-        self._cancelling = 0  # how often it was cancelled by others before
-        self._interrupted = False
-
-    def end(self) -> None:
-        """Interrupt what is inside, now or when it comes."""
-        if not self._has_ended:
-            self._has_ended = True
-            self._on_end()
-        if self._task is not None and not self._interrupted:
-            self._interrupted = True
-            self._task.cancel()
-
-    def __enter__(self) -> None:
-        if self._has_ended:
-            raise _access_ended()
-        self._task = task = asyncio.current_task()
-        self._cancelling = 0 if task is None else task.cancelling()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if self._interrupted and task is not None:
-            self._interrupted = False
-            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-                raise _access_ended() from None
 
 
 class GrantWatcher:
@@ -61,13 +24,16 @@ class GrantWatcher:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._watches: dict[tuple[str, bytes | None], set[Watch]] = {}  # by key and session
+        self._watches: dict[tuple[str, bytes | None], set[Interruption]] = {}  # by key and session
         self._polling: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watch(self, grant: Grant, on_end: Callable[[], None]) -> Iterator[Watch]:
-        """Yield a watch on a grant, for as long as an answer to it is sent. `on_end` is called before it interrupts."""
-        watch, credential = Watch(on_end), (grant.key, grant.session)
+    def watch(self, grant: Grant, on_end: Callable[[], None]) -> Iterator[Interruption]:
+        """Yield what interrupts an answer to a grant that is no longer good, and raises Denied there.
+
+        The grant is watched until the block ends. `on_end` is called before the answer is interrupted.
+        """
+        watch, credential = Interruption(_access_ended, on_end), (grant.key, grant.session)
         self._watches.setdefault(credential, set()).add(watch)
         if self._polling is None or self._polling.done():
             self._polling = asyncio.create_task(self._poll(), name="recollect-grants")

@@ -83,8 +83,9 @@ async def complete(
             if request.get("stream"):
                 completion.on_end = on_end.pop_all()
                 return await _stream_response(caller, completion)
-            with caller.watch() as watch, watch:
-                reply = await completions.complete(completion)
+            with caller.watch() as watch:
+                async with watch:
+                    reply = await completions.complete(completion)
     except RecollectError as error:
         return error_response(error)
     return Response(encode_json(reply), 200, _memory_headers(completion), "application/json")
@@ -150,8 +151,9 @@ async def _stream_response(caller: Caller, completion: Completion) -> Response:
     def note_reason() -> None:
         completion.cut_by = "access_ended"
 
-    with caller.watch(note_reason) as watch, watch:
-        first = await anext(chunks, None)
+    with caller.watch(note_reason) as watch:
+        async with watch:
+            first = await anext(chunks, None)
 
     async def encode_events() -> AsyncGenerator[bytes, None]:
         chunk = first
@@ -160,7 +162,7 @@ async def _stream_response(caller: Caller, completion: Completion) -> Response:
                 with caller.watch(note_reason) as watch:
                     while chunk is not None:
                         yield b"data: " + encode_json(chunk) + b"\n\n"
-                        with watch:
+                        async with watch:
                             chunk = await anext(chunks, None)
                 yield b"data: [DONE]\n\n"
             except RecollectError as error:

@@ -24,7 +24,8 @@ from recollect.chat.completions import Completions
 from recollect.core.errors import Conflict, Denied, InvalidInput
 from recollect.core.models import OPERATOR, Context, Record, plain
 from recollect.memory import AsyncMemory
-from recollect.server.grant_watch import GrantWatcher, Watch
+from recollect.runtime.interruption import Interruption
+from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import SLASH_STAND_IN
 
 VISIBLE_PATTERN: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a visible character, no NUL
@@ -64,7 +65,7 @@ class Caller:
         """Return the operator's memory. Its settings apply to everybody."""
         return self.parts.memory.of(OPERATOR, actor=self.grant.key)
 
-    def watch(self, on_end: Callable[[], None] = lambda: None) -> AbstractContextManager[Watch]:
+    def watch(self, on_end: Callable[[], None] = lambda: None) -> AbstractContextManager[Interruption]:
         """Watch, for as long as an answer is sent, whether the key or session of the request is still good."""
         return self.parts.grants.watch(self.grant, on_end)
 

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from recollect.chat.run import ChatEvent, ChatRun, refused_events
 from recollect.core.errors import Denied
-from recollect.server.grant_watch import Watch
+from recollect.runtime.interruption import Interruption
 from recollect.server.guard import Refusal
 from recollect.server.request import Caller, encode_json
 
@@ -48,13 +48,13 @@ async def _encode_events(caller: Caller, run: ChatRun) -> AsyncIterator[bytes]:
         run.listeners -= 1
 
 
-async def _encode_while_admitted(run: ChatRun, watch: Watch) -> AsyncIterator[bytes]:
+async def _encode_while_admitted(run: ChatRun, watch: Interruption) -> AsyncIterator[bytes]:
     events = run.events()
     next_event: asyncio.Task[ChatEvent] | None = None
     try:
         while True:
             next_event = next_event or asyncio.ensure_future(anext(events))
-            with watch:
+            async with watch:
                 done, _ = await asyncio.wait([next_event], timeout=KEEP_ALIVE_SECONDS)
             if not done:
                 yield b": still here\n\n"
