@@ -27,9 +27,13 @@ class Interruption:
         if self._inside is not None:
             self._inside.reschedule(asyncio.get_running_loop().time())
 
-    async def __aenter__(self) -> None:
+    def check(self) -> None:
+        """Raise the error if it has ended."""
         if self.has_ended:
             raise self._make_error()
+
+    async def __aenter__(self) -> None:
+        self.check()
         self._inside = await asyncio.timeout(None).__aenter__()
 
     async def __aexit__(

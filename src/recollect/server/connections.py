@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from recollect.server import problems
 
 PROTOCOL: Final = "recollect.server.connections:BoundedProtocol"  # a name, because uvicorn pickles its configuration
 TABLE_KEY: Final = "connections"  # of the application's lifespan state, where the protocol finds its table
+CUT_OFF_KEY: Final = "cut_off"  # of a request's state: a function that ends the connection in the middle of an answer
 
 MAX_HEADERS: Final = 100
 MAX_PIPELINED_REQUESTS: Final = 16  # sent before the first is answered
@@ -288,6 +291,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
             self._stop_parsing(400, "too_many_pipelined", "Wait for an answer before you send more requests.")
         super().on_headers_complete()
+        self.scope["state"][CUT_OFF_KEY] = partial(_cut_off, weakref.ref(self.cycle))  # weak, to leave no garbage
         self._in_head, self._in_body, self._began_now, self._raw_bytes = False, True, True, 0
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False
@@ -343,6 +347,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         self.enter(Phase.CLOSING)
+
+
+def _cut_off(reference: weakref.ref[RequestResponseCycle]) -> None:
+    """End the connection of a running answer. What its client has not got yet is dropped."""
+    cycle = reference()
+    if cycle is not None:
+        cycle.disconnected = True  # so that uvicorn does not wonder why the answer is incomplete
+        cycle.message_event.set()
+        cycle.transport.abort()
 
 
 def _raw_response(status: int, code: str, detail: str, headers: list[tuple[bytes, bytes]]) -> bytes:
