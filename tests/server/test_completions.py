@@ -527,8 +527,8 @@ def test_a_client_that_leaves_before_the_first_piece_leaves_nothing_running(tmp_
             completions = Completions(None)
             nobody = SimpleNamespace(count_running=lambda _: 0)
             grants = GrantWatcher(Access(memory))
-            parts: Any = SimpleNamespace(completions=completions, chats=nobody, grants=grants)
-            request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(max_streams=5)))
+            parts: Any = SimpleNamespace(completions=completions, chats=nobody, grants=grants, max_streams=5)
+            request: Any = None
             caller = Caller(memory, Grant(memory.principal, KEY_SCOPES, LOCAL_KEY), parts, request)
             body = json.dumps({"messages": [_user("Are you there?")], "stream": True}).encode()
             reply = await openai_routes.complete(caller, body, conversation="trip", mode="on")

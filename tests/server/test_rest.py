@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from recollect.core.models import Context
 from recollect.memory import AsyncMemory
-from recollect.server import request
+from recollect.server import json_body
 from recollect.server.exports import MAX_EXPORTS, ExportSlots
 from recollect.server.guard import Refusal
 from recollect.server.telemetry import JsonLogFormatter
@@ -245,13 +245,17 @@ def test_spans_have_the_route_and_the_model_and_no_content(db: str, model: Model
     assert CANARY not in str(spans)
 
 
+def test_all_that_requests_share_is_in_the_parts_of_the_server(server: RunningServer) -> None:
+    assert set(server.app.state._state) == {"parts"}
+
+
 def test_a_context_is_encoded_like_all_other_answers() -> None:
     message = {"role": "user", "content": "naïve “quotes” \u2028 العربية 🦊 \x00 \\"}
     explain = {"budget": 3000, "parts": [{"name": "recall", "score": 0.1234, "none": None}], "topic": {"id": "1"}}
     for text in ("plain", "half \ud83d of one", message["content"]):
         context = Context((message, message | {"tool_calls": [{"id": "1"}]}), text, 12, explain, ("vectors",))
-        assert request.encode_json(context) == request._ENCODER.encode(context).encode("utf-8", "replace")
-        assert json.loads(request.encode_json(context))["tokens"] == 12
+        assert json_body.encode_json(context) == json_body._ENCODER.encode(context).encode("utf-8", "replace")
+        assert json.loads(json_body.encode_json(context))["tokens"] == 12
 
 
 def test_a_person_has_one_export_at_a_time_and_a_process_only_some(db: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,10 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
     server_metrics = ServerMetrics()
     access = Access(memory)
     chats = Chats(memory, observe=server_metrics.observe_answer)
-    parts = ServerParts(memory, access, chats, Completions(memory.upstream), GrantWatcher(access))
+    parts = ServerParts(
+        memory, access, chats, Completions(memory.upstream), GrantWatcher(access), Embeddings(memory), ExportSlots(),
+        max_streams=settings.server_streams,
+    )  # fmt: skip
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
@@ -119,9 +122,7 @@ def make_app(options: ServerOptions, memory: AsyncMemory | None = None) -> FastA
         title="Recollect", version=metadata.version("recollect"), description=API_DESCRIPTION, lifespan=lifespan,
         openapi_url=None, docs_url=None, redoc_url=None, separate_input_output_schemas=False,
     )  # fmt: skip
-    app.state.parts, app.state.max_streams = parts, settings.server_streams
-    app.state.embeddings = Embeddings(parts.memory)
-    app.state.exports = ExportSlots()
+    app.state.parts = parts  # all that requests share; `request.py` hands it to the routes
     problems.install_handlers(app)
     for router in (
         routes_log.router, routes_recall.router, routes_recall.memory_router, routes_profile.router,

@@ -15,7 +15,7 @@ from recollect.core.errors import InvalidInput, NotFound
 from recollect.core.models import JsonObject
 from recollect.memory import AsyncMemory
 from recollect.providers.token_counts import count_tokens
-from recollect.server.request import encode_json
+from recollect.server.json_body import encode_json
 
 MODEL: Final = "all-MiniLM-L6-v2"
 MODEL_NAMES: Final = (MODEL, f"sentence-transformers/{MODEL}", "recollect")

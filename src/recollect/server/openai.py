@@ -17,7 +17,8 @@ from recollect.chat.run import MemoryMode
 from recollect.core.errors import Denied, InvalidInput, RecollectError
 from recollect.core.models import JsonObject
 from recollect.server import openai_errors, problems, sse
-from recollect.server.request import Caller, decode_name, encode_json
+from recollect.server.json_body import encode_json
+from recollect.server.request import Caller, decode_name
 
 MAX_JSON_DEPTH: Final = 64
 MAX_MESSAGES: Final = 10_000

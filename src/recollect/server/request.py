@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import unquote_to_bytes
@@ -14,7 +13,6 @@ from urllib.parse import unquote_to_bytes
 from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator
-from pydantic_core import PydanticSerializationError, to_json
 
 from recollect.admin.access import Access, Grant
 from recollect.admin.named_person import act_as
@@ -22,11 +20,14 @@ from recollect.admin.server_state import SharedServerState
 from recollect.chat.chats import Chats
 from recollect.chat.completions import Completions
 from recollect.core.errors import Conflict, Denied, InvalidInput
-from recollect.core.models import OPERATOR, Context, Record, plain
+from recollect.core.models import OPERATOR
 from recollect.memory import AsyncMemory
 from recollect.runtime.interruption import Interruption
+from recollect.server.embeddings import Embeddings
+from recollect.server.exports import ExportSlots
 from recollect.server.grant_watch import GrantWatcher
 from recollect.server.guard import SLASH_STAND_IN
+from recollect.server.json_body import encode_json
 
 VISIBLE_PATTERN: Final = r"^[^\u0000]*[^\s\u0000-\u001f\u007f-\u00a0][^\u0000]*$"  # a visible character, no NUL
 
@@ -40,6 +41,9 @@ class ServerParts:
     chats: Chats
     completions: Completions
     grants: GrantWatcher
+    embeddings: Embeddings
+    exports: ExportSlots
+    max_streams: int  # answers that one person may have at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +135,6 @@ def decode_name(header: str, what: str) -> str:
 def json_response(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Build a JSON response from anything that `encode_json` takes."""
     return Response(encode_json(data), status, headers, "application/json")
-
-
-def encode_json(data: Any) -> bytes:
-    """Encode plain values and records as JSON. Half a surrogate pair becomes a question mark."""
-    # A context is the largest and most frequent answer. It has no times, which pydantic would write differently.
-    if isinstance(data, Context):
-        with suppress(PydanticSerializationError):  # for half a surrogate pair, which the encoder below replaces
-            return to_json(data.to_values())
-    return _ENCODER.encode(data).encode("utf-8", "replace")
-
-
-def _to_encodable(value: object) -> Any:
-    """Convert what the JSON encoder does not know. A record becomes a dictionary of its fields, not a deep copy."""
-    if isinstance(value, Record):
-        return value.to_values()
-    return plain(value)
-
-
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_encodable)
 
 
 def json_response_with_etag(caller: Caller, data: Any) -> Response:

@@ -93,7 +93,7 @@ async def embed(request: Request, caller: Reader) -> Response:
     body = await request.body()
     sse.check_stream_limit(caller)
     with caller.parts.completions.counted(caller.memory.principal.person):
-        return await request.app.state.embeddings.create(body)  # type: ignore[no-any-return]
+        return await caller.parts.embeddings.create(body)
 
 
 @openai_router.post(

@@ -124,7 +124,7 @@ async def _read_settings(caller: Caller) -> models.JsonObject:
 )
 async def export(caller: Reader) -> Response:
     """Export everything that the person has as NDJSON, which `recollect import` reads."""
-    return await exports.export_response(caller.memory, caller.request.app.state.exports, caller.watch)
+    return await exports.export_response(caller.memory, caller.parts.exports, caller.watch)
 
 
 @memory_router.delete("", response_model=models.Receipt)

@@ -12,7 +12,8 @@ from recollect.chat.run import ChatEvent, ChatRun, refused_events
 from recollect.core.errors import Denied
 from recollect.runtime.interruption import Interruption
 from recollect.server.guard import Refusal
-from recollect.server.request import Caller, encode_json
+from recollect.server.json_body import encode_json
+from recollect.server.request import Caller
 
 KEEP_ALIVE_SECONDS: Final = 15.0  # after so long without an event, a comment keeps the connection open
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -20,7 +21,7 @@ HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 def check_stream_limit(caller: Caller) -> None:
     """Refuse the request if the person has as many running answers as the operator allows."""
-    limit = caller.request.app.state.max_streams
+    limit = caller.parts.max_streams
     person = caller.memory.principal.person
     if caller.parts.chats.count_running(person) + caller.parts.completions.count_running(person) >= limit:
         detail = f"{limit} answers are being written already; wait until one ends."
