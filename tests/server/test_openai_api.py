@@ -7,7 +7,9 @@ import base64
 import json
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -120,6 +122,46 @@ def test_embedding_needs_the_scope_read_and_no_other(db: str) -> None:
         assert reader.post("/v1/embeddings", json=body).status_code == 200
         assert writer.post("/v1/embeddings", json=body).status_code == 403
         assert server.client.post("/v1/embeddings", json=body).status_code == 401
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_the_event_loop_has_its_turn_while_many_vectors_are_encoded(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"text {number}" for number in range(embeddings.MAX_TEXTS)]
+    vectors = {text: [number / 7 + place for place in range(384)] for number, text in enumerate(texts)}
+    bytes_by_turn: Counter[int] = Counter()
+    turn, encode = 0, embeddings.encode_json
+
+    async def embed(part: list[str]) -> list[list[float]]:
+        return [vectors[text] for text in part]
+
+    def count(data: Any) -> bytes:
+        encoded = encode(data)
+        bytes_by_turn[turn] += len(encoded)
+        return encoded
+
+    async def run() -> bytes:
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        memory: Any = SimpleNamespace(embed=embed)
+        counting = asyncio.create_task(count_turns())
+        request = {"model": "recollect", "input": [*texts[:-1], texts[0]], "encoding_format": encoding}
+        reply = await embeddings.Embeddings(memory).create(json.dumps(request).encode())
+        counting.cancel()
+        return bytes(reply.body)
+
+    monkeypatch.setattr(embeddings, "encode_json", count)
+    reply = json.loads(asyncio.run(run()))
+    assert max(bytes_by_turn.values()) < bytes_by_turn.total() / 50
+    assert [item["index"] for item in reply["data"]] == list(range(len(texts)))
+    assert reply["data"][0]["embedding"] == reply["data"][-1]["embedding"]
+    if encoding == "float":
+        assert [item["embedding"] for item in reply["data"][:-1]] == [vectors[text] for text in texts[:-1]]
 
 
 # Errors

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi.responses import Response
@@ -23,6 +23,7 @@ DIMENSIONS: Final = 384
 MAX_TEXTS: Final = 1_000
 MAX_CHARACTERS: Final = 400_000  # of all texts: about half a minute of one core
 SLICE_CHARACTERS: Final = 8_000  # that are embedded before the next request gets its turn
+VECTORS_PER_TURN: Final = 10  # that are encoded before the event loop gets its turn: some milliseconds
 REQUEST_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "required": ["input", "model"],
@@ -57,17 +58,8 @@ class Embeddings:
             async with self._turn:
                 vectors.update(zip(part, await self._memory.embed(part), strict=True))
         tokens = await asyncio.to_thread(lambda: sum(map(count_tokens, texts)))
-        encode = _encode_base64 if request.get("encoding_format") == "base64" else list
-        reply = {
-            "object": "list",
-            "data": [
-                {"object": "embedding", "index": index, "embedding": encode(vectors[text])}
-                for index, text in enumerate(texts)
-            ],
-            "model": MODEL,
-            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        }
-        return Response(encode_json(reply), 200, {"Cache-Control": "no-store"}, "application/json")
+        encoded = await _encode_vectors(vectors, as_base64=request.get("encoding_format") == "base64")
+        return Response(_join_reply(texts, encoded, tokens), 200, {"Cache-Control": "no-store"}, "application/json")
 
 
 def parse_request(body: bytes) -> JsonObject:
@@ -114,6 +106,34 @@ def _slices(texts: Sequence[str]) -> list[list[str]]:
         slices[-1].append(text)
         size += len(text)
     return slices
+
+
+async def _encode_vectors(vectors: Mapping[str, Sequence[float]], *, as_base64: bool) -> dict[str, bytes]:
+    """Return the JSON of each text's vector. Other requests get their turn after every few vectors."""
+    encoded: dict[str, bytes] = {}
+    for text, vector in vectors.items():
+        encoded[text] = encode_json(_encode_base64(vector) if as_base64 else vector)
+        if len(encoded) % VECTORS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return encoded
+
+
+def _join_reply(texts: Sequence[str], encoded: Mapping[str, bytes], tokens: int) -> bytes:
+    """Return the JSON of a whole reply, made of vectors that are JSON already."""
+    items = (
+        b'{"object":"embedding","index":%d,"embedding":%b}' % (index, encoded[text]) for index, text in enumerate(texts)
+    )
+    usage = encode_json({"prompt_tokens": tokens, "total_tokens": tokens})
+    parts = (
+        b'{"object":"list","data":[',
+        b",".join(items),
+        b'],"model":',
+        encode_json(MODEL),
+        b',"usage":',
+        usage,
+        b"}",
+    )
+    return b"".join(parts)
 
 
 def _encode_base64(vector: Sequence[float]) -> str:
