@@ -18,13 +18,15 @@ import pytest
 
 from recollect import AsyncMemory
 from recollect.core import task_prompts
-from recollect.server import embeddings
+from recollect.core.errors import Conflict, Denied, InvalidInput, NotFound, StoreUnavailable
+from recollect.providers.resilience import AttemptFailed
+from recollect.server import embeddings, openai_errors
 from recollect.server.app import ServerOptions, make_app
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
 from support.growth import assert_linear
 from support.serving import RunningServer, join_chunks, make_server, parse_chunks
-from support.upstream import ANSWER, ModelServer, Trouble
+from support.upstream import ANSWER, ModelServer, Reply, Trouble
 
 
 @pytest.fixture
@@ -218,6 +220,38 @@ def test_every_refusal_below_v1_has_openais_form(db: str) -> None:
         assert reply.headers["content-type"] == "application/json"
         assert set(reply.json()) == {"error"}
         assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_rate_limit_has_one_type_whether_it_is_the_models_or_ours(
+    shared: RunningServer, shared_model: ModelServer, db: str
+) -> None:
+    shared_model.then(Reply(429, headers={"Retry-After": "7"}), Reply(429, headers={"Retry-After": "7"}))
+    replies = [shared.complete("Are you there?", stream=stream) for stream in (False, True)]
+    with make_server(db, server_rate_per_minute=6) as server:
+        client = server.new_client(server.new_key("sara"))
+        replies += [client.get("/v1/models") for _ in range(2)]
+    assert [reply.status_code for reply in replies] == [429, 429, 200, 429]
+    errors = [reply.json()["error"] for reply in replies if reply.status_code == 429]
+    assert [error["code"] for error in errors] == [*["provider_rate_limited"] * 2, "too_many_requests"]
+    assert {error["type"] for error in errors} == {"rate_limit_error"}
+
+
+def test_the_type_of_an_error_follows_from_its_status_in_a_stream_too() -> None:
+    for error in (
+        Conflict("question_erased", "It is gone."),
+        NotFound("model_not_found", "There is none."),
+        InvalidInput("invalid_json", "It is none."),
+        Denied("access_ended", "It is over."),
+        AttemptFailed("provider_rejected", "It is too long.", retryable=False, status=413),
+        AttemptFailed("provider_rate_limited", "Too many.", status=429, retry_after=7),
+        AttemptFailed("provider_timeout", "Too slow."),
+        StoreUnavailable("disk_full", "The disk is full."),
+    ):
+        response = openai_errors.from_error(error)
+        status = response.status_code
+        expected = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+        assert openai_errors.to_json(error) == json.loads(bytes(response.body))
+        assert openai_errors.to_json(error)["error"]["type"] == expected
 
 
 def test_an_unforeseen_failure_below_v1_has_openais_form(

@@ -27,7 +27,7 @@ from recollect.admin.named_person import act_as
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.models import Principal
 from recollect.runtime.error_log import log_unexpected
-from recollect.server import problems, spans
+from recollect.server import error_status, problems, spans
 
 log = logging.getLogger("recollect.server.access")
 
@@ -292,9 +292,8 @@ class Guard:
         except RecollectError as error:
             if path == "/readyz":
                 return None
-            raise Refusal(
-                problems.status_of(error), error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable
-            ) from error
+            status = error_status.status_of(error)
+            raise Refusal(status, error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable) from error
         if grant is None:
             raise Refusal(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant

@@ -1,4 +1,4 @@
-"""Speaks the OpenAI API over HTTP: checks request bodies, streams chunks, writes errors in OpenAI's form."""
+"""Speaks the OpenAI API over HTTP: checks request bodies and streams chunks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.types import Receive, Scope, Send
 
 from recollect.chat.completions import FIRST_ATTEMPT, Attempt, Completion
 from recollect.chat.run import MemoryMode
-from recollect.core.errors import Denied, InvalidInput, RecollectError
+from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.models import JsonObject
-from recollect.server import openai_errors, problems, sse
+from recollect.server import openai_errors, sse
 from recollect.server.json_body import encode_json
 from recollect.server.request import Caller, decode_name
 
@@ -88,7 +88,7 @@ async def complete(
                 async with watch:
                     reply = await completions.complete(completion)
     except RecollectError as error:
-        return error_response(error)
+        return openai_errors.from_error(error)
     return Response(encode_json(reply), 200, _memory_headers(completion), "application/json")
 
 
@@ -167,7 +167,7 @@ async def _stream_response(caller: Caller, completion: Completion) -> Response:
                             chunk = await anext(chunks, None)
                 yield b"data: [DONE]\n\n"
             except RecollectError as error:
-                yield b"data: " + encode_json(_error_to_json(error)) + b"\n\n"
+                yield b"data: " + encode_json(openai_errors.to_json(error)) + b"\n\n"
 
     return _ChunkResponse(chunks, encode_events(), media_type="text/event-stream", headers=_memory_headers(completion))
 
@@ -204,23 +204,3 @@ def _memory_headers(completion: Completion) -> dict[str, str]:
     if completion.degraded:
         headers["X-Recollect-Degraded"] = ",".join(dict.fromkeys(completion.degraded))
     return headers
-
-
-def error_response(error: RecollectError) -> Response:
-    """Build the response for an error. Invalid requests have status 400, as OpenAI's clients expect."""
-    status = problems.status_of(error)
-    status = 400 if status in (409, 422) or _is_callers_fault(error) else status
-    wait = getattr(error, "retry_after", None)
-    headers = {"Retry-After": str(max(1, int(wait or 1)))} if status in (429, 503) else {}
-    return Response(encode_json(_error_to_json(error)), status, headers, "application/json")
-
-
-def _is_callers_fault(error: RecollectError) -> bool:
-    """Return whether the model refused the request itself: its status is an error of the caller."""
-    return getattr(error, "status", None) in (400, 404, 413, 422)
-
-
-def _error_to_json(error: RecollectError) -> JsonObject:
-    is_invalid = isinstance(error, InvalidInput | Denied) or _is_callers_fault(error)
-    kind = "invalid_request_error" if is_invalid else "server_error"
-    return openai_errors.error_to_json(error.full_message, error.code, kind)

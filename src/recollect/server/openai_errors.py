@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi.responses import Response
 
+from recollect.core.errors import RecollectError
 from recollect.core.models import JsonObject
+from recollect.server.error_status import retry_headers, status_of
+from recollect.server.json_body import encode_json
 
 _ERROR_SCHEMA: Final = {
     "type": "object",
@@ -42,17 +44,31 @@ def is_openai_path(path: str) -> bool:
     return path == "/v1" or path.startswith("/v1/")
 
 
-def error_to_json(message: str, code: str, kind: str) -> JsonObject:
-    """Return an error as OpenAI's API has it."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def from_error(error: RecollectError) -> Response:
+    """Build the response for an error of ours, or of the model."""
+    return error_response(_status_of(error), error.code, error.full_message, retry_headers(error))
+
+
+def to_json(error: RecollectError) -> JsonObject:
+    """Return an error as a stream has it, whose status is sent already."""
+    return _to_json(_status_of(error), error.code, error.full_message)
 
 
 def error_response(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Build the response for an error. Invalid requests have status 400, as the clients expect."""
     status = 400 if status in (409, 422) else status
+    return Response(encode_json(_to_json(status, code, message)), status, dict(headers or {}), "application/json")
+
+
+def _to_json(status: int, code: str, message: str) -> JsonObject:
+    """Return an error as OpenAI's API has it. Its type follows from the status alone, whoever caused it."""
     kind = "rate_limit_error" if status == 429 else "invalid_request_error" if status < 500 else "server_error"
-    content = json.dumps(error_to_json(message, code, kind), ensure_ascii=False, separators=(",", ":"))
-    return Response(content.encode("utf-8", "replace"), status, dict(headers or {}), "application/json")
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def _status_of(error: RecollectError) -> int:
+    """Return the status for an error. A request that the model refused as wrong is the caller's fault."""
+    return 400 if getattr(error, "status", None) in (400, 404, 413, 422) else status_of(error)
 
 
 def not_found_response(path: str) -> Response:

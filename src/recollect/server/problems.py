@@ -15,29 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from recollect.core.errors import (
-    Conflict,
-    Denied,
-    InvalidInput,
-    NotFound,
-    ProviderUnavailable,
-    RecollectError,
-    StoreUnavailable,
-)
+from recollect.core.errors import RecollectError
 from recollect.server import openai_errors
+from recollect.server.error_status import retry_headers, status_of
 
 CLIENT_GONE_STATUS: Final = 499  # for logs and metrics: the client left before its request was complete
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_REPORTED_FIELDS: Final = 20
 MAX_FIELD_MESSAGE_CHARACTERS: Final = 200
-_STATUS_BY_ERROR: Final = (
-    (InvalidInput, 422), (NotFound, 404), (Conflict, 409), (Denied, 403), (StoreUnavailable, 503),
-    (ProviderUnavailable, 502),
-)  # fmt: skip
-_STATUS_BY_CODE: Final = {  # codes whose status differs from that of their error class
-    "content_too_large": 413, "metadata_too_large": 413, "profile_too_large": 413, "body_too_large": 413,
-    "budget_too_small": 409, "invalid_period": 409, "provider_timeout": 504, "provider_rate_limited": 429,
-}  # fmt: skip
 _TITLES: Final = {
     400: "Bad request", 401: "Authentication required", 403: "Not allowed", 404: "Not found",
     405: "Method not allowed", 408: "Too slow", 409: "Conflict", 413: "Too large", 414: "Target too long",
@@ -60,13 +45,6 @@ class Problem(BaseModel):
     errors: list[dict[str, Any]] | None = Field(None, description="the fields that are wrong, and why")
 
 
-def status_of(error: RecollectError) -> int:
-    """Return the HTTP status for an error: by its code, else by its class, else 500."""
-    if error.code in _STATUS_BY_CODE:
-        return _STATUS_BY_CODE[error.code]
-    return next((status for kind, status in _STATUS_BY_ERROR if isinstance(error, kind)), 500)
-
-
 def problem_response(
     status: int,
     code: str,
@@ -84,10 +62,11 @@ def problem_response(
 
 
 def error_response(error: RecollectError, path: str = "") -> Response:
-    """Build the response for an error of ours."""
-    status = status_of(error)
-    retry = {"Retry-After": "1"} if status in (429, 503) else None
-    return refusal_response(path, status, error.code, error.full_message, headers=retry, retryable=error.retryable)
+    """Build the response for an error of ours, in the form that clients of this path read."""
+    if openai_errors.is_openai_path(path):
+        return openai_errors.from_error(error)
+    headers, retryable = retry_headers(error), error.retryable
+    return problem_response(status_of(error), error.code, error.full_message, headers=headers, retryable=retryable)
 
 
 def unexpected_response(path: str) -> Response:
