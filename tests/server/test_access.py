@@ -22,7 +22,7 @@ from recollect.core.errors import Conflict, InvalidInput, NotFound
 from recollect.core.models import OPERATOR
 from recollect.memory import AsyncMemory
 from recollect.server.app import ServerOptions
-from recollect.server.launch import check_options
+from recollect.server.launch import check_and_bind
 from recollect.testing import FakeClock, FakeEmbedder
 from support.serving import make_server, read_all_bytes
 
@@ -388,10 +388,12 @@ def test_a_secret_that_is_set_after_the_keys_were_made_is_named_as_the_reason_ev
     with_access(look)
     assert "made with another secret" in caplog.text
     with pytest.raises(Conflict) as refused:
-        asyncio.run(check_options(ServerOptions(db=location)))
+        asyncio.run(check_and_bind(ServerOptions(db=location, port=0)))
     assert refused.value.code == "other_secret"
     monkeypatch.delenv("RECOLLECT_KEY_SECRET")
-    assert asyncio.run(check_options(ServerOptions(db=location)))
+    bound, has_keys = asyncio.run(check_and_bind(ServerOptions(db=location, port=0)))
+    bound.close()
+    assert has_keys
 
 
 def test_a_secret_beside_keys_of_an_older_version_is_named_as_the_reason_too(

@@ -20,13 +20,15 @@ from recollect.admin.access import Access
 from recollect.cli import app
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.memory import AsyncMemory
+from recollect.server import launch
 from recollect.server.app import ServerOptions, guard_rules
-from recollect.server.launch import bind_socket, check_options
+from recollect.server.launch import bind_socket, check_and_bind
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
 from support.serving import RunningServer, wait_for
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test is about that
+ELSEWHERE = "192.0.2.1"  # no machine has this address
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def test_a_port_in_use_is_one_clear_sentence_with_exit_code_1_and_leaves_no_data
 
 
 def test_an_address_that_is_not_of_this_machine_is_said_so(db: str) -> None:
-    for host in ("192.0.2.1", "no-such-host.invalid"):
+    for host in (ELSEWHERE, "no-such-host.invalid"):
         with pytest.raises(RecollectError) as refused:
             bind_socket(ServerOptions(db=db, host=host, port=0))
         assert refused.value.code == "cannot_listen"
@@ -82,9 +84,51 @@ def test_a_refused_server_leaves_no_database_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("host", "code"), [("127.0.0.1", None), (EVERYWHERE, "keys_needed"), (ELSEWHERE, "cannot_listen")]
+)
+def test_a_start_makes_one_memory_to_check_the_options_and_closes_it(
+    host: str, code: str | None, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories: list[AsyncMemory] = []
+    closed: list[AsyncMemory] = []
+    sockets: list[socket.socket] = []
+
+    class CountedMemory(AsyncMemory):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            memories.append(self)
+
+        async def close(self) -> None:
+            closed.append(self)
+            await super().close()
+
+    def bind_and_keep(options: ServerOptions) -> socket.socket:
+        sockets.append(bind_socket(options))
+        return sockets[-1]
+
+    def start(*_: Any, **__: Any) -> None:
+        raise EOFError("all is checked")
+
+    for name in ("OPENBLAS_NUM_THREADS", "PYTHONSAFEPATH"):
+        monkeypatch.setenv(name, "1")  # as the start does, but taken back
+    monkeypatch.setattr(launch, "AsyncMemory", CountedMemory)
+    monkeypatch.setattr(launch, "bind_socket", bind_and_keep)
+    monkeypatch.setattr(launch.uvicorn, "Config", start)
+    if host == ELSEWHERE:  # refused only because it is not of this machine, not because there is no key
+        monkeypatch.setattr(launch, "is_loopback", lambda _: True)
+    with pytest.raises(EOFError if code is None else RecollectError) as ended:
+        launch.serve(ServerOptions(db=db, host=host, port=0), workers=1, ready=start)
+    for bound in sockets:
+        bound.close()
+    assert getattr(ended.value, "code", None) == code
+    assert len(memories) == 1
+    assert closed == memories
+
+
 def test_a_refused_server_makes_no_tables_in_postgresql(empty_pg: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        asyncio.run(check_options(ServerOptions(db=empty_pg, host=EVERYWHERE)))
+        asyncio.run(check_and_bind(ServerOptions(db=empty_pg, host=EVERYWHERE, port=0)))
     assert refused.value.code == "keys_needed"
     with closing(psycopg.connect(empty_pg)) as connection:
         tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema"
@@ -93,7 +137,7 @@ def test_a_refused_server_makes_no_tables_in_postgresql(empty_pg: str) -> None:
 
 def test_a_server_that_other_machines_reach_asks_for_a_key_also_after_the_operator_allowed_none(db: str) -> None:
     """The operator's word holds for loopback. A server that runs already is not opened to the network by it."""
-    options = ServerOptions(db=db, host=EVERYWHERE)
+    options = ServerOptions(db=db, host=EVERYWHERE, port=0)
     assert not guard_rules(options, Settings()).may_be_keyless
     memory = AsyncMemory(db, worker=False, embedder=FakeEmbedder())
     with RunningServer(memory, options=options) as server:
@@ -102,7 +146,7 @@ def test_a_server_that_other_machines_reach_asks_for_a_key_also_after_the_operat
         server.run(server.access.allow_keyless())
         assert server.client.get("/api/v1/conversations").status_code == 401
     with pytest.raises(InvalidInput):
-        asyncio.run(check_options(options))
+        asyncio.run(check_and_bind(options))
 
 
 def test_a_running_server_asks_for_a_key_from_the_first_one_on_and_for_none_when_the_operator_says_so(

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from recollect.core.errors import InvalidInput, StoreUnavailable
+from recollect.core.errors import InvalidInput, RecollectError, StoreUnavailable
 from recollect.server.app import ServerOptions
-from recollect.server.launch import check_options
+from recollect.server.launch import check_and_bind
 from recollect.storage.server_state import ServerStateStore
 from recollect.testing import FakeClock
 from support.serving import Browser, RunningServer, make_server, read_all_bytes
@@ -437,19 +437,27 @@ def test_json_nested_deeper_than_64_is_refused(shared: RunningServer) -> None:
 @pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.5", "memory.example", "127.0.0.1.example", ""])
 def test_without_keys_the_server_refuses_addresses_that_others_can_reach(host: str, db: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        asyncio.run(check_options(ServerOptions(db=db, host=host)))
+        asyncio.run(check_and_bind(ServerOptions(db=db, host=host, port=0)))
     assert refused.value.code == "keys_needed"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.0.0.2"])
 def test_without_keys_the_server_accepts_loopback_addresses(host: str, db: str) -> None:
-    asyncio.run(check_options(ServerOptions(db=db, host=host)))
+    try:
+        bound, has_keys = asyncio.run(check_and_bind(ServerOptions(db=db, host=host, port=0)))
+    except RecollectError as error:
+        assert (error.code, host) == ("cannot_listen", "::1")
+        pytest.skip("this machine has no IPv6")
+    bound.close()
+    assert not has_keys
 
 
 def test_with_a_key_the_server_accepts_any_address(db: str) -> None:
     with make_server(db) as server:
         server.new_key("sara")
-    asyncio.run(check_options(ServerOptions(db=db, host=EVERYWHERE)))
+    bound, has_keys = asyncio.run(check_and_bind(ServerOptions(db=db, host=EVERYWHERE, port=0)))
+    bound.close()
+    assert has_keys
 
 
 @pytest.fixture

@@ -57,9 +57,7 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait by spinning, on cores that others need
     if Path(recollect.__file__).parents[1] != Path.cwd():
         os.environ.setdefault("PYTHONSAFEPATH", "1")  # the processes started here import nothing from this folder
-    check_before_opening(options)
-    listening = bind_socket(options)
-    has_keys = asyncio.run(check_options(options))
+    listening, has_keys = asyncio.run(check_and_bind(options))
     config = uvicorn.Config(
         partial(_make_process_app, replace(options, runs_worker=False, processes=workers)),
         factory=True,
@@ -120,25 +118,36 @@ def bind_socket(options: ServerOptions) -> socket.socket:
     return bound
 
 
-def check_before_opening(options: ServerOptions) -> None:
-    """Raise what can be known of options and settings without a database. Nothing is created."""
-    AsyncMemory(options.db, person=options.person, settings=options.settings, worker=False)  # checks the settings
-    if not is_loopback(options.host) and not has_database(options.db):
-        raise _keys_needed(options)
+async def check_and_bind(options: ServerOptions) -> tuple[socket.socket, bool]:
+    """Return a socket that is bound to the server's address, and whether requests need keys.
+
+    Raise what the server is refused for. Settings and address come first, before a database is created.
+    """
+    memory = AsyncMemory(options.db, person=options.person, settings=options.settings, worker=False)
+    try:
+        if not is_loopback(options.host) and not has_database(options.db):
+            raise _keys_needed(options)
+        bound = bind_socket(options)
+        try:
+            return bound, await _check_keys(options, memory)
+        except BaseException:
+            bound.close()
+            raise
+    finally:
+        await memory.close()
 
 
-async def check_options(options: ServerOptions) -> bool:
-    """Open the database once, so that its errors show at once, and return whether requests need keys.
+async def _check_keys(options: ServerOptions, memory: AsyncMemory) -> bool:
+    """Open the database, so that its errors show at once, and return whether requests need keys.
 
     An address that other machines can reach is refused while they need none. A server whose secret is not the one that
     the keys were made with is refused too: it would refuse every key.
     """
-    check_before_opening(options)
-    async with AsyncMemory(options.db, person=options.person, settings=options.settings, worker=False) as memory:
-        access = Access(memory)
-        requires_keys = await access.requires_keys()
-        if await access.accepts_no_key():
-            raise other_secret_error()
+    await memory.open()
+    access = Access(memory)
+    requires_keys = await access.requires_keys()
+    if await access.accepts_no_key():
+        raise other_secret_error()
     if not is_loopback(options.host) and not requires_keys:
         raise _keys_needed(options)
     return requires_keys
