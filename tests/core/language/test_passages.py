@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from recollect import count_tokens
 from recollect.core.language.passages import (
     AIM_TOKENS,
+    CHARACTERS_PER_FENCE,
+    FREE_FENCES,
     MAX_CHARACTERS_PER_TOKEN,
     MAX_CODE_TOKENS,
     MAX_LANGUAGE_CHARACTERS,
@@ -232,6 +234,36 @@ def test_long_code_without_blank_lines_is_cut_at_line_ends() -> None:
     assert inside == ["```js", *lines, "```"]
 
 
+def test_a_few_short_fences_are_passages_of_their_own() -> None:
+    fences = "```sh\nls\n```\nThen:\n" * FREE_FENCES
+    assert [passage.kind for passage in split(fences)] == ["code", "prose"] * FREE_FENCES
+
+
+def test_very_many_short_fences_are_joined_with_their_neighbours() -> None:
+    count = 20 * FREE_FENCES
+    for text, kind, language in (
+        ("```sh\nls\n```\n" * count, "code", "sh"),
+        ("```sh\nls\n```\n```py\n1\n```\n" * count, "code", None),
+        ("```sh\nls\n```\nThen:\n" * count, "prose", None),
+    ):
+        passages = split(text)
+        assert {(passage.kind, passage.language) for passage in passages} == {(kind, language)}
+        sizes = [estimate_tokens(piece) for piece in cut(text)]
+        assert all(AIM_TOKENS * 0.8 < size <= AIM_TOKENS for size in sizes[:-1])
+
+
+def test_a_long_code_block_among_very_many_short_ones_stays_whole() -> None:
+    code = "```py\n" + "value = compute(value)\n" * 40 + "```"
+    short = "```sh\nls\n```\n" * 20 * FREE_FENCES
+    assert code in cut(f"{short}{code}\n{short}")
+
+
+def test_fences_at_a_readable_distance_are_never_joined() -> None:
+    code = "```sh\nls\n```"
+    text = f"{code}\n{'word ' * (CHARACTERS_PER_FENCE // 5)}\n" * 200
+    assert cut(text).count(code) == 200
+
+
 def test_short_paragraphs_are_joined_and_long_ones_stand_alone() -> None:
     short, long = paragraph(30), paragraph(130)
     assert cut("\n\n".join([short, short, short, long, short])) == [f"{short}\n\n{short}\n\n{short}", long, short]
@@ -306,3 +338,11 @@ HARD = {
 @pytest.mark.parametrize("pattern", HARD.values(), ids=HARD)
 def test_a_repeated_pattern_is_split_in_linear_time(pattern: str, before: str, after: str) -> None:
     assert_linear(split, lambda n: before + pattern * (n // len(pattern)) + after, 60_000)
+
+
+@pytest.mark.parametrize("pattern", [*HARD.values(), "```\nx\n```\ny\n", "~~~\n~~~\n", "```\n```\n# a\n\n- b\n"])
+def test_the_number_of_passages_is_bounded_by_the_length_of_the_text(pattern: str) -> None:
+    """Each passage costs a vector, so none may be made for a few characters."""
+    for characters in (1_000, 10_000, 100_000):
+        text = pattern * (characters // len(pattern))
+        assert len(split(text)) <= 2 * FREE_FENCES + len(text.encode()) / (AIM_TOKENS / 2)

@@ -1,8 +1,11 @@
 """Splits a message into passages, the pieces that recall finds. Passages are positions: no text is copied.
 
 Code fences stay whole up to `MAX_CODE_TOKENS`. Prose is cut at blank lines. Short neighbours are joined up to
-`AIM_TOKENS`, and long paragraphs are cut where a reader would pause. The core has no tokenizer, so tokens are estimated
-here, a little too high: the limits must also hold for exact counts. A change that moves borders must raise VERSION.
+`AIM_TOKENS`, and long paragraphs are cut where a reader would pause. A passage costs a vector, however short it is. So
+in a text with very many fences, short passages of code are joined with their neighbours too.
+
+The core has no tokenizer, so tokens are estimated here, a little too high: the limits must also hold for exact counts.
+A change that moves borders must raise VERSION.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-VERSION: Final = 1  # raised when borders move, so that the worker rebuilds passages
+VERSION: Final = 2  # raised when borders move, so that the worker rebuilds passages
 AIM_TOKENS: Final = 120  # usual size of a passage of prose; short neighbours are joined up to here
 MAX_PROSE_TOKENS: Final = 160  # cut above this, so a slightly long paragraph leaves no tiny last piece
 MAX_CODE_TOKENS: Final = 500  # longer code is cut at 70 % of this: too low an estimate still keeps the limit
 SHORT_TEXT_CHARACTERS: Final = 480  # plain ASCII up to here is one passage and is not measured
 MAX_CHARACTERS_PER_TOKEN: Final = 8  # no passage is longer, whatever its estimate says
 MAX_LANGUAGE_CHARACTERS: Final = 32
+FREE_FENCES: Final = 16  # fences that any text may have as passages of their own
+CHARACTERS_PER_FENCE: Final = 256  # and one more for each so many. Tutorials have no more than 12 in 2,600 characters
 
 
 class Passage(NamedTuple):
@@ -41,7 +46,8 @@ def split(text: str) -> list[Passage]:
     ruler = _Ruler(text)
     passages: list[Passage] = []
     covered = 0  # the text up to here is in passages
-    for start, stop, language in _fences(text):
+    fences = list(_fences(text))
+    for start, stop, language in fences:
         _add_prose(passages, ruler, covered, start)
         covered = stop
         start, stop = _trim(text, start, stop)
@@ -50,7 +56,25 @@ def split(text: str) -> list[Passage]:
         else:
             passages += [Passage(*span, "code", language) for span in _cut(ruler, start, stop, _CODE_LIMITS)]
     _add_prose(passages, ruler, covered, len(text))
-    return passages
+    has_many_fences = len(fences) > FREE_FENCES + len(text) // CHARACTERS_PER_FENCE
+    return _join_short(passages, ruler) if has_many_fences else passages
+
+
+def _join_short(passages: list[Passage], ruler: _Ruler) -> list[Passage]:
+    """Join neighbours, code or prose, as long as they fit into `AIM_TOKENS` together."""
+    joined = passages[:1]
+    for passage in passages[1:]:
+        last = joined[-1]
+        if ruler.fits(last.start, passage.stop, AIM_TOKENS):
+            joined[-1] = Passage(
+                last.start,
+                passage.stop,
+                last.kind if last.kind == passage.kind else "prose",
+                last.language if last.language == passage.language else None,
+            )
+        else:
+            joined.append(passage)
+    return joined
 
 
 def _add_prose(passages: list[Passage], ruler: _Ruler, start: int, stop: int) -> None:
