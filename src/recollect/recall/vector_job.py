@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,6 +33,7 @@ log = logging.getLogger(__name__)
 
 TURN_BYTES: Final = 24_000  # of text that is embedded in one turn: about a second of a slow core
 TURN_PASSAGES: Final = 128  # of a longer message, in one turn
+MAX_KEPT_PASSAGES: Final = 1 << 20  # whose borders are kept between turns: 8 MiB, above 100 of the longest messages
 REFUSED: Final = "provider_rejected"
 
 
@@ -47,6 +50,7 @@ class EmbedMessages(ConversationJob):
         self._clock, self._embedders, self._backfill = clock, embedders, backfill
         self._row: Row | None = None
         self._is_replaced = False
+        self._borders = KeptBorders()
 
     async def tend(self) -> int:
         """Bring the embedder into force, once. Vectors of another one are then outdated, which makes work due."""
@@ -69,7 +73,7 @@ class EmbedMessages(ConversationJob):
         messages = await self._store.vectors.to_embed(
             *owner, embedder=row["key"], after=work.after, through=work.through
         )
-        missing = await asyncio.to_thread(_find_missing, messages, row["dimensions"])
+        missing = await asyncio.to_thread(_find_missing, messages, row["dimensions"], self._borders)
         is_long = len(messages) == 1 and sum(len(message.texts) for message in missing) > TURN_PASSAGES
         if is_long:
             missing = [message._replace(texts=message.texts[:TURN_PASSAGES]) for message in missing]
@@ -154,8 +158,49 @@ class EmbedMessages(ConversationJob):
 
 def embedded_texts(content: str, name: str | None) -> list[str]:
     """Return the passages of a message as they are embedded: each after the name of the speaker, if there is one."""
-    texts = [content[passage.start : passage.stop] for passage in passages.split(content)]
+    return _cut(content, name, _split(content))
+
+
+def _split(content: str) -> array[int]:
+    """Return the borders of the passages of a text: start and stop of each, one after the other."""
+    return array("I", (border for passage in passages.split(content) for border in passage[:2]))
+
+
+def _cut(content: str, name: str | None, borders: array[int]) -> list[str]:
+    texts = [content[start:stop] for start, stop in zip(borders[::2], borders[1::2], strict=True)]
     return texts if name is None else [f"{name}: {text}" for text in texts]
+
+
+class KeptBorders:
+    """The borders of passages of messages that take several turns, so that a message is split once and not each turn.
+
+    They are positions and hold no words. When there are too many, those that were used longest ago are dropped, and
+    their messages are split again.
+    """
+
+    def __init__(self, max_passages: int = MAX_KEPT_PASSAGES) -> None:
+        self._max_borders = 2 * max_passages
+        self._borders: dict[tuple[int, int], array[int]] = {}  # by hash and length of the text
+        self._count = 0
+        self._lock = threading.Lock()  # slices of several conversations are done at once
+
+    def take(self, content: str) -> array[int]:
+        """Return the borders of a text. They are not kept any longer."""
+        with self._lock:
+            borders = self._borders.pop((hash(content), len(content)), None)
+            if borders is not None:
+                self._count -= len(borders)
+                return borders
+        return _split(content)
+
+    def keep(self, content: str, borders: array[int]) -> None:
+        """Keep the borders of a text for its next turn."""
+        with self._lock:
+            earlier = self._borders.pop((hash(content), len(content)), ())
+            self._borders[hash(content), len(content)] = borders
+            self._count += len(borders) - len(earlier)
+            while self._count > self._max_borders:
+                self._count -= len(self._borders.pop(next(iter(self._borders))))
 
 
 def _content(row: Row) -> tuple[str, str | None]:
@@ -171,19 +216,22 @@ class _UnembeddedMessage(NamedTuple):
     texts: list[str]
 
 
-def _find_missing(rows: Sequence[Row], dimensions: int) -> list[_UnembeddedMessage]:
+def _find_missing(rows: Sequence[Row], dimensions: int, kept: KeptBorders) -> list[_UnembeddedMessage]:
     """Return the messages that lack vectors. Stored vectors that cannot be those of the first passages are replaced."""
     from recollect.recall.vectors import SCALE_BYTES
 
     missing = []
     for row in rows:
-        texts, blob = embedded_texts(*_content(row)), bytes(row["vectors"] or b"")
+        (content, name), blob = _content(row), bytes(row["vectors"] or b"")
+        borders = kept.take(content)
         count, rest = divmod(len(blob), dimensions + SCALE_BYTES)
-        is_damaged = rest > 0 or count > len(texts)
+        is_damaged = rest > 0 or 2 * count > len(borders)
         if is_damaged:
             count, blob = 0, b""
-        if row["vectors"] is None or is_damaged or count < len(texts):
-            missing.append(_UnembeddedMessage(row["seq"], blob, texts[count:]))
+        if row["vectors"] is None or is_damaged or 2 * count < len(borders):
+            missing.append(_UnembeddedMessage(row["seq"], blob, _cut(content, name, borders[2 * count :])))
+        if len(borders) > 2 * (count + TURN_PASSAGES):  # there will be another turn
+            kept.keep(content, borders)
     return missing
 
 
