@@ -268,6 +268,7 @@ def _make_postgres_driver(dsn: str) -> Driver:
         from recollect.storage.postgres import PostgresDriver
     except ImportError as error:
         raise InvalidInput(
-            "postgres_not_installed", "PostgreSQL needs an extra. Install it with: pip install 'recollect[postgres]'"
+            "postgres_not_installed",
+            "PostgreSQL needs an extra. In the folder of Recollect run: pip install '.[postgres]'",
         ) from error
     return PostgresDriver(dsn)

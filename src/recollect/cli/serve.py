@@ -22,7 +22,7 @@ T = TypeVar("T")
 _KEYLESS_QUESTION: Final = (
     "Without keys, every program on this machine may read, change and erase everything through the server. Go on?"
 )
-_NOT_INSTALLED: Final = "The server is not installed: pip install 'recollect[server]'"
+_NOT_INSTALLED: Final = "The server is not installed. In the folder of Recollect run: pip install '.[server]'"
 
 
 def serve(

@@ -237,7 +237,8 @@ def _verify_file(name: str, sha256: str) -> Path:
 
 
 def _damaged_error(reason: str) -> ProviderUnavailable:
-    message = f"The built-in embedder cannot be used: {reason}. Install recollect anew."
+    fix = "In the folder of Recollect run: pip install --force-reinstall ."
+    message = f"The built-in embedder cannot be used: {reason}. {fix}"
     return ProviderUnavailable("embedder_damaged", message, retryable=False)
 
 
