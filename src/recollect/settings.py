@@ -151,7 +151,10 @@ class Settings(BaseModel):
     embedder_url: str | None = _fixed(None, description="base URL of an embedder; none: the built-in one")
     embedder_name: str | None = _fixed(None, description="name of the embedder there")
     embedder_dimensions: int = _fixed(384, ge=1, le=8192, description="numbers in a vector of that embedder")
-    api_key: str | None = _fixed(None, repr=False, description="API key for model and embedder; never stored")
+    api_key: str | None = _fixed(
+        None, repr=False, description="API key of the model, and of an embedder at the same address; never stored"
+    )
+    embedder_api_key: str | None = _fixed(None, repr=False, description="API key of the embedder; never stored")
     provider_timeout_seconds: float = _fixed(30, gt=0, le=3600, description="longest wait for one answer, in seconds")
     provider_retries: int = _fixed(
         2, ge=0, le=10, description="further attempts after a temporary failure; chat answers have none"
@@ -249,6 +252,7 @@ def _changed_by(who: str) -> frozenset[str]:
 CHANGED_BY_OPERATOR: Final = _changed_by("operator")
 CHOSEN_BY_PERSON: Final = _changed_by("person")
 FIXED_AT_START: Final = frozenset(Settings.model_fields) - CHANGED_BY_OPERATOR - CHOSEN_BY_PERSON
+SECRET_SETTINGS: Final = frozenset(name for name, field in Settings.model_fields.items() if not field.repr)
 OTHER_VARIABLES: Final = ("DB", "PERSON", "PRESET", "SETTINGS", "KEY", "KEY_SECRET")  # RECOLLECT_… that are no settings
 
 

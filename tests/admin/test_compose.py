@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from recollect import AsyncMemory, InvalidInput, Memory, Settings
+from recollect.admin.compose import _embedder_key
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.testing import FakeEmbedder, FakeModel
 from support.fault_server import FaultServer
@@ -45,3 +46,73 @@ def test_an_address_needs_a_name_beside_it(settings: Settings) -> None:
     with pytest.raises(InvalidInput) as caught:
         Memory(":memory:", settings=settings)
     assert caught.value.code == "invalid_setting"
+
+
+def authorizations_seen(model: FaultServer, embedder: FaultServer, **keys: str) -> tuple[str | None, str | None]:
+    """Ask a model and an embedder by settings. Return the Authorization that each of them was sent."""
+    settings = Settings(
+        model_url=model.url, model_name="m", embedder_url=embedder.url, embedder_name="e", embedder_dimensions=8, **keys
+    )
+
+    async def scenario() -> None:
+        async with AsyncMemory(":memory:", settings=settings, worker=False) as memory:
+            own_model, own_embedder = memory._components.model, memory._components.embedder
+            assert own_model is not None and own_embedder is not None
+            await own_model.complete([{"role": "user", "content": "hi"}])
+            await own_embedder.embed(["hi"])
+
+    asyncio.run(scenario())
+    first, last = model.requests[0], embedder.requests[-1]
+    return first.headers.get("authorization"), last.headers.get("authorization")
+
+
+def test_the_key_of_the_model_is_not_sent_to_an_embedder_elsewhere() -> None:
+    with FaultServer() as model, FaultServer() as embedder:
+        assert authorizations_seen(model, embedder, api_key="sk-model") == ("Bearer sk-model", None)
+
+
+def test_an_embedder_has_a_key_of_its_own() -> None:
+    with FaultServer() as model, FaultServer() as embedder:
+        seen = authorizations_seen(model, embedder, api_key="sk-model", embedder_api_key="sk-embedder")
+        assert seen == ("Bearer sk-model", "Bearer sk-embedder")
+    with FaultServer() as model, FaultServer() as embedder:
+        assert authorizations_seen(model, embedder, embedder_api_key="sk-embedder") == (None, "Bearer sk-embedder")
+
+
+def test_an_embedder_at_the_address_of_the_model_gets_its_key_unless_it_has_its_own() -> None:
+    with FaultServer() as server:
+        assert authorizations_seen(server, server, api_key="sk-both") == ("Bearer sk-both", "Bearer sk-both")
+    with FaultServer() as server:
+        seen = authorizations_seen(server, server, api_key="sk-model", embedder_api_key="sk-embedder")
+        assert seen == ("Bearer sk-model", "Bearer sk-embedder")
+
+
+@pytest.mark.parametrize(
+    ("model_url", "embedder_url", "is_same"),
+    [
+        ("https://api.example/v1", "https://API.example:443/other", True),
+        ("https://api.example/v1", "http://api.example/v1", False),
+        ("https://api.example/v1", "https://api.example:8443/v1", False),
+        ("https://api.example/v1", "https://api.example.evil/v1", False),
+        ("https://api.example/v1", "https://api.example@evil.example/v1", False),
+        ("https://api.example/v1", "https://api.example:port/v1", False),
+        (None, "https://api.example/v1", False),
+    ],
+)
+def test_the_same_address_is_the_same_scheme_host_and_port(
+    model_url: str | None, embedder_url: str, is_same: bool
+) -> None:
+    settings = Settings(model_url=model_url, embedder_url=embedder_url, api_key="sk-model")
+    assert _embedder_key(settings) == ("sk-model" if is_same else None)
+
+
+def test_a_key_that_nobody_gets_is_said() -> None:
+    settings = Settings(embedder_url="http://127.0.0.1:9/v1", embedder_name="e", api_key="sk-idle")
+    with Memory(":memory:", settings=settings, worker=False) as memory:
+        (notice,) = memory._engine._components.notices
+    assert "RECOLLECT_EMBEDDER_API_KEY" in notice.fix
+    assert "sk-idle" not in repr(notice)
+
+
+def test_no_key_is_in_the_text_of_the_settings() -> None:
+    assert "sk-" not in repr(Settings(api_key="sk-model", embedder_api_key="sk-embedder"))

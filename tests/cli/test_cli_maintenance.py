@@ -128,6 +128,7 @@ def test_the_doctor_shows_changed_settings_with_their_origin(
     run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOLLECT_API_KEY", "sk-secret")
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_API_KEY", "sk-secret-too")
     (tmp_path / "recollect.toml").write_text("rag_token_budget = 700\n")
     run("settings", "rag_hybrid=false")
     found = {row["name"]: (row["value"], row["origin"]) for row in as_json(run("doctor", "--json"))["settings"]}
@@ -135,6 +136,7 @@ def test_the_doctor_shows_changed_settings_with_their_origin(
         "rag_hybrid": (False, "stored"),
         "rag_token_budget": (700, "file"),
         "api_key": ("(hidden)", "environment"),
+        "embedder_api_key": ("(hidden)", "environment"),
     }
     for args in (["doctor"], ["settings"], ["settings", "--json"]):
         assert "sk-secret" not in run(*args).stdout

@@ -115,7 +115,7 @@ def test_settings_are_personal_or_everybodys_and_some_only_the_operator_changes(
         assert sara.get(path).json()["settings"]["rag_token_budget"] == 700
         taken_back = sara.patch(path, json={"changes": {"rag_token_budget": None}}).json()
         assert taken_back["settings"]["rag_token_budget"] == 400
-        assert not {"api_key", "model_url", "embedder_url"} & taken_back["settings"].keys()
+        assert not {"api_key", "embedder_api_key", "model_url", "embedder_url"} & taken_back["settings"].keys()
 
 
 # Profile and consent

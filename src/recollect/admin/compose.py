@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from recollect.core.errors import InvalidInput
 from recollect.core.models import Finding
@@ -87,7 +87,7 @@ def compose(
         raise InvalidInput("invalid_settings", "`settings` takes a Settings object or the name of a preset.")
     environment, file = read_environment(os.environ), read_settings_file(os.environ)
     start_settings = merge_layers(settings, {}, environment, file.values).settings
-    notices = tuple(find_notices(file, os.environ))
+    notices = (*find_notices(file, os.environ), *_find_idle_key(start_settings))
     _log_once(notices)
     if embedder is not None and not _is_embedder(embedder):
         raise InvalidInput("invalid_embedder", "An embedder has a name, dimensions and an async method embed(texts).")
@@ -208,10 +208,37 @@ def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
         settings.embedder_url,
         settings.embedder_name,
         settings.embedder_dimensions,
-        api_key=settings.api_key,
+        api_key=_embedder_key(settings),
         timeout=_timeouts(settings),
         retries=settings.provider_retries,
     )
+
+
+def _embedder_key(settings: Settings) -> str | None:
+    """Return the key for the embedder. The model's key is shown to the model's own address alone."""
+    if settings.embedder_api_key is not None:
+        return settings.embedder_api_key
+    model = _origin(settings.model_url)
+    return settings.api_key if model is not None and model == _origin(settings.embedder_url) else None
+
+
+def _origin(url: str | None) -> tuple[str, str, int | None] | None:
+    """Return scheme, host and port of an address; None if it has no host or a port that is none."""
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname else None
+
+
+def _find_idle_key(settings: Settings) -> list[Finding]:
+    """Return a notice if there is a key that nobody gets, beside an embedder without one."""
+    has_idle_key = settings.api_key is not None and settings.model_url is None
+    if not has_idle_key or settings.embedder_url is None or settings.embedder_api_key is not None:
+        return []
+    detail = "api_key is the model's, and no model_url is set: nobody gets it"
+    return [Finding("settings", "warning", detail, "the key of the embedder is RECOLLECT_EMBEDDER_API_KEY")]
 
 
 def _timeouts(settings: Settings) -> Timeouts:

@@ -12,7 +12,7 @@ from recollect.cli.display import print_json, print_note, print_table, to_line
 from recollect.cli.options import Call, hide_password
 from recollect.core.errors import InvalidInput
 from recollect.core.models import JsonObject
-from recollect.settings import Settings, preset
+from recollect.settings import SECRET_SETTINGS, Settings, preset
 from recollect.sync import Memory
 
 
@@ -75,7 +75,7 @@ def list_settings(memory: Memory) -> list[JsonObject]:
 
 
 def _hide_secrets(name: str, value: object) -> object:
-    if name == "api_key" and value is not None:
+    if name in SECRET_SETTINGS and value is not None:
         return "(hidden)"
     return hide_password(value) if isinstance(value, str) else value
 

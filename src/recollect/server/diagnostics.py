@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from recollect.core.errors import Denied
 from recollect.core.models import Hit, JsonObject, Recalled
-from recollect.settings import CHOSEN_BY_PERSON, Settings
+from recollect.settings import CHOSEN_BY_PERSON, SECRET_SETTINGS, Settings
 
-HIDDEN_SETTINGS: Final = frozenset(("api_key", "model_url", "embedder_url"))
+HIDDEN_SETTINGS: Final = SECRET_SETTINGS | {"model_url", "embedder_url"}
 _SOURCE_BY_ARM: Final = {"dense": "dense", "bm25": "fts", "code": "code", "date": "date"}
 
 
