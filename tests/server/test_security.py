@@ -24,6 +24,7 @@ from support.upstream import ANSWER, ModelServer
 CANARY = "quetzalcanary"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - to see that it is refused
 OPEN = ("/healthz", "/readyz", "/api/v1/session")
+DOCUMENTATION = ("/", "/api/docs", "/api/v1/openapi.json")
 ADMIN = {
     ("get", "/api/v1/keys"), ("post", "/api/v1/keys"), ("delete", "/api/v1/keys/{key}"),
     ("get", "/api/v1/memory/check"),
@@ -149,6 +150,26 @@ def test_without_a_key_every_operation_is_refused_except_the_open_ones(sara: Sar
     for scheme in ("Basic", "bearer\t", "Digest"):
         shown = {"Authorization": f"{scheme} {sara.key}"}
         assert sara.server.client.get("/api/v1/conversations", headers=shown).status_code == 401
+
+
+def test_only_the_documentation_is_read_without_a_key_besides_the_operations_that_are_open(sara: Sara) -> None:
+    stranger = sara.server.new_client()
+    for path in (*DOCUMENTATION, *(path for method, path, _ in sara.operations() if method == "get")):
+        reply = stranger.get(path)
+        assert (reply.status_code != 401) == (path in (*OPEN, *DOCUMENTATION)), path
+    for path in ("/api/docs", "/api/v1/openapi.json"):
+        assert stranger.get(path).status_code == 200
+        assert CANARY not in stranger.get(path).text
+        for near in (f"{path}/", f"{path}/x", f"{path}%2F", f"{path}%2f..", f"/{path}", path.upper()):
+            assert stranger.get(near).status_code == 401, near
+    for path in DOCUMENTATION:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert stranger.request(method, path).status_code == 401, f"{method} {path}"
+
+
+def test_the_root_leads_a_browser_to_the_documentation(sara: Sara) -> None:
+    reply = sara.server.new_client().get("/", follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (307, "/api/docs")
 
 
 def test_a_read_key_cannot_write_and_a_write_key_cannot_administer(sara: Sara) -> None:

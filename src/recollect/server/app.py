@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from recollect.admin.access import Access
 from recollect.chat.chats import Chats
@@ -43,6 +43,7 @@ from recollect.settings import Settings
 
 ANSWER_GRACE_SECONDS: Final = 1.0  # for answers to end at shutdown, and as long again to be stored
 FLUSH_SECONDS: Final = 5.0  # between writes of buffered metrics and audit entries
+MAX_KEPT_PAGES: Final = 8  # pages of the reference, one for each address by which the server is called
 API_DESCRIPTION: Final = (
     "Memory for any chat application: it stores every message, and builds the smallest prompt that holds what matters. "
     "On a server without keys, and with a key that has the scope `act_as`, the header `X-Recollect-Person` names the "
@@ -184,6 +185,7 @@ def _split_list(text: str) -> list[str]:
 def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: ServerMetrics) -> None:
     """Add the routes for operators, and the OpenAPI with its page."""
     documents: dict[bool, dict[str, Any]] = {}  # with and without keys; building one takes a tenth of a second
+    pages: dict[tuple[bool, str], str] = {}  # by address too; kept because anybody may ask, without a key
 
     async def find_document() -> dict[str, Any]:
         keys = await parts.access.requires_keys()
@@ -215,11 +217,21 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
     async def openapi() -> JSONResponse:
         return JSONResponse(await find_document())
 
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        return RedirectResponse("/api/docs", status_code=307)
+
     @app.get("/api/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         keys = await parts.access.requires_keys()
-        page = api_page.render_page(await find_document(), address=str(request.base_url), keys=keys)
-        return Response(page, media_type="text/html", headers={"Content-Security-Policy": api_page.POLICY})
+        address = str(request.base_url)
+        if (keys, address) not in pages:
+            if len(pages) >= MAX_KEPT_PAGES:
+                pages.clear()
+            pages[keys, address] = api_page.render_page(await find_document(), address=address, keys=keys)
+        return Response(
+            pages[keys, address], media_type="text/html", headers={"Content-Security-Policy": api_page.POLICY}
+        )
 
 
 def build_openapi(app: FastAPI, *, keys: bool) -> dict[str, Any]:

@@ -36,6 +36,7 @@ PERSON_HEADER: Final = b"x-recollect-person"
 SLASH_STAND_IN: Final = "\ue02f"  # replaces %2F in a path until the route is found, so that it does not split a name
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # answered without a key
+DOCUMENTATION_PATHS: Final = frozenset(("/", "/api/docs", "/api/v1/openapi.json"))  # read without a key; hold no data
 LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
 BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
@@ -282,6 +283,8 @@ class Guard:
                 return self._local_grant()
             if path in OPEN_PATHS:
                 return await self._check_session(scope, headers) if method not in (*SAFE_METHODS, "POST") else None
+            if path in DOCUMENTATION_PATHS and method in SAFE_METHODS:
+                return None
             kind, _, token = headers.get("authorization", "").partition(" ")
             if token:
                 grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
