@@ -11,9 +11,12 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from recollect import Memory
 from recollect.cli.options import hide_password
+from recollect.testing import FakeEmbedder
 
 Run = Callable[..., Any]
 
@@ -301,8 +304,8 @@ def test_a_file_of_no_known_format_is_wrong_use(run: Run, tmp_path: Path) -> Non
 def test_a_dry_run_counts_what_an_erase_would_take(run: Run, trip: str) -> None:
     for args, counts in (
         (["--conversation", "trip"], (1, 60)),
-        (["--message", "m7"], (1, 1)),
-        (["--conversation", "trip", "--day", "2026-03-01"], (1, 60)),
+        (["--message", "m7"], (0, 1)),
+        (["--conversation", "trip", "--day", "2026-03-01"], (0, 60)),
         (["--day", "2026-03-02"], (0, 0)),
         (["--everything"], (1, 60)),
     ):
@@ -310,6 +313,43 @@ def test_a_dry_run_counts_what_an_erase_would_take(run: Run, trip: str) -> None:
         assert (shown["counts"]["conversations"], shown["counts"]["messages"]) == counts
     assert "messages that would be erased" in run("erase", "--everything", "--dry-run").stdout
     assert as_json(run("stats", "--json"))["messages"] == 60
+
+
+DAYS = ("2026-03-01", "2026-03-02")
+LOGS = st.lists(st.lists(st.sampled_from(DAYS), min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+@pytest.mark.slow
+@given(logs=LOGS, kind=st.sampled_from(["message", "day", "topic", "conversation", "person"]), data=st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_dry_run_counts_as_the_receipt_does(
+    run: Run, tmp_path_factory: pytest.TempPathFactory, logs: list[list[str]], kind: str, data: st.DataObject
+) -> None:
+    db = str(tmp_path_factory.mktemp("erase") / "chat.db")
+    with Memory(db, worker=False, embedder=FakeEmbedder()) as memory:
+        for c, days in enumerate(logs):
+            for n, day in enumerate(days):
+                memory.add(f"c{c}", "user", f"Tea number {n} of log {c}.", id=f"m{c}-{n}", at=f"{day}T12:00:00Z")
+        memory.drain()
+        topics = [topic.id for c in range(len(logs)) for topic in memory.topics(f"c{c}")]
+    chosen = data.draw(st.integers(0, len(logs) - 1))
+    args = {
+        "message": ["--message", f"m{chosen}-0"],
+        "day": ["--day", data.draw(st.sampled_from(DAYS)), *data.draw(st.sampled_from([[], ["--conversation", "c0"]]))],
+        "topic": ["--topic", data.draw(st.sampled_from(topics))],
+        "conversation": ["--conversation", f"c{chosen}"],
+        "person": ["--everything"],
+    }[kind]
+    announced = as_json(run("erase", *args, "--dry-run", "--json", at=db))["counts"]
+    counts = as_json(run("erase", *args, "--yes", "--json", at=db))["counts"]
+    assert announced.keys() == {"conversations", "messages"}
+    assert announced == {name: counts[name] for name in announced}
+
+
+def test_a_dry_run_refuses_an_id_that_two_conversations_have_as_the_erase_does(run: Run, trip: str) -> None:
+    run("add", "other", "user", "hello", "--id", "m7")
+    for way in ("--dry-run", "--yes"):
+        assert "ambiguous_message" in run("erase", "--message", "m7", way, code=2).stderr
 
 
 def test_erase_prints_its_receipt(run: Run, trip: str) -> None:

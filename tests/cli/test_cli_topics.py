@@ -435,7 +435,7 @@ def test_wrong_feedback_is_refused(run: Run, threads: str, args: tuple[str, ...]
 def test_erasing_a_topic_shows_what_it_would_take_and_leaves_the_others(run: Run, threads: str) -> None:
     bread = listed(threads)["bread"]
     shown = run("erase", "--topic", bread.id[:8], "--dry-run", "--json")
-    assert as_json(shown)["counts"] == {"conversations": 1, "messages": 16}
+    assert as_json(shown)["counts"] == {"conversations": 0, "messages": 16}
     assert bread.title in shown.stderr
     assert "--yes" in run("erase", "--topic", bread.id, code=2).stderr
     receipt = as_json(run("erase", "--topic", bread.id[:8], "--yes", "--json"))
