@@ -150,6 +150,42 @@ def test_who_asks_for_everything_gets_the_newest_that_was_told() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("question", ["What did I tell you today?", "شو قلت لك اليوم؟"])
+def test_who_asks_for_a_day_gets_only_what_was_told_on_that_day_in_the_zone_of_the_conversation(question: str) -> None:
+    older = replace(message("I fly on Friday."), at=NOW - timedelta(hours=14))  # the evening before, in UTC
+    newest = [older, message("I like tea."), message("My dog is old.")]
+
+    def quoted(zone: str) -> list[str]:
+        told = assistant.build_answer(question, assistant.Found((), newest), now=NOW, zone=zone)
+        return [source.content for source in told.quoted if isinstance(source, Message)]
+
+    assert quoted("UTC") == ["My dog is old.", "I like tea."]
+    assert quoted("Pacific/Auckland") == ["My dog is old.", "I like tea.", "I fly on Friday."]
+    assert quoted("UTC") != [each.content for each in newest]
+
+
+def test_a_day_that_the_newest_messages_do_not_reach_is_answered_by_hits_of_it() -> None:
+    hits = [hit("I fly on Friday.", days=1), hit("I like tea.", days=9), hit("Where is Omar?", days=1)]
+    found = assistant.Found(hits, [message("My dog is old.")])
+    told = assistant.build_answer("What did I tell you yesterday?", found, now=NOW)
+    assert told.quoted == (hits[0],)
+
+
+@pytest.mark.parametrize("text", ["Forget my wifi password", "Please forget my wifi password.", "انس كلمة السر"])
+def test_who_asks_to_forget_something_is_told_how_and_nothing_of_it_is_quoted(text: str) -> None:
+    secret = hit("My wifi password is hunter2, كلمة السر", dense=0.6, bm25=0.6)
+    assert not assistant.needs_memory(text)
+    told = answer(text, secret)
+    assert told.quoted == ()
+    assert "hunter2" not in told.text
+    assert "/forget" in told.text and "recollect erase" in told.text
+
+
+def test_what_is_told_beside_a_request_to_forget_is_noted() -> None:
+    told = answer("I moved to Lyon. Forget my old address.").text
+    assert told.startswith("Noted: ") and "/forget" in told
+
+
 def test_the_notice_is_taken_off_an_answer_in_both_languages() -> None:
     for question in ("Hi", "مرحبا"):
         assert assistant.strip_notice(f"Noted: “x”\n\n{assistant.notice(question)}") == "Noted: “x”"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from recollect.core import assistant
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
-from recollect.core.language.utterances import asks_for_everything
+from recollect.core.language.memory_requests import asks_for_everything
 from recollect.core.message import CONTENT_LIMIT, Message
 from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory

@@ -13,9 +13,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from recollect.core.assistant_phrases import PHRASES, Phrases, describe_age
+from recollect.core.language.memory_requests import asked_day, asks_for_everything, asks_to_forget
 from recollect.core.language.utterances import (
     Language,
-    asks_for_everything,
     detect_language,
     read_utterance,
     tells_something,
@@ -54,7 +54,12 @@ class Found:
 
 
 def needs_memory(message: str) -> bool:
-    """Return whether an answer to a message needs what memory holds: it asks for something, or may ask."""
+    """Return whether an answer to a message needs what memory holds: it asks for something, or may ask.
+
+    Whoever asks to forget something does not want it quoted.
+    """
+    if asks_to_forget(message):
+        return False
     act = read_utterance(message)
     return act.asks or not (act.tells or act.greets or act.thanks or act.acknowledges)
 
@@ -74,8 +79,10 @@ def build_answer(
     if act.tells:
         words = phrases.noted_words.format(words=_shorten(message, MAX_NOTED_CHARACTERS))
         sections.append(phrases.noted.format(words=words) if is_stored else phrases.not_stored)
-    if needs_memory(message):
-        heading, quoted = _choose_quotes(message, found, phrases)
+    if asks_to_forget(message):
+        sections.append(phrases.how_to_forget)
+    elif needs_memory(message):
+        heading, quoted = _choose_quotes(message, found, phrases, now.astimezone(ZoneInfo(zone)))
         if quoted:
             sections.append("\n".join([heading, *(f"- {_quote(each, now, zone, language)}" for each in quoted)]))
         elif not act.tells:
@@ -108,16 +115,27 @@ def explain_unreadable(message: str, code: str) -> str:
     return PHRASES[detect_language(message)].unreadable.format(code=code)
 
 
-def _choose_quotes(message: str, found: Found, phrases: Phrases) -> tuple[str, list[Hit | Message]]:
-    """Return what to quote, and the sentence before it."""
+def _choose_quotes(message: str, found: Found, phrases: Phrases, now: datetime) -> tuple[str, list[Hit | Message]]:
+    """Return what to quote, and the sentence before it. `now` is in the zone in which days begin and end."""
     if asks_for_everything(message):
-        return phrases.remembered, list(_choose_newest(message, found.newest))
+        return phrases.remembered, _choose_everything(message, found, now)
     chosen = choose_quotes(message, found.hits)
     if chosen.hits and chosen.is_sure:
         return phrases.remembered, list(chosen.hits)
     if found.is_unindexed:
         return phrases.newest, list(_choose_newest(message, found.newest))
     return phrases.nearest, list(chosen.hits)
+
+
+def _choose_everything(message: str, found: Found, now: datetime) -> list[Hit | Message]:
+    """Return the newest that was told, of the day that a message names; hits of that day if it is too long ago."""
+    day = asked_day(message, now.date())
+    if day is None:
+        return list(_choose_newest(message, found.newest))
+    newest = [each for each in found.newest if each.at.astimezone(now.tzinfo).date() == day]
+    hits = [each for each in found.hits if each.at.astimezone(now.tzinfo).date() == day and each.role == "user"]
+    told = sorted((hit for hit in hits if tells_something(hit.text)), key=lambda hit: hit.at, reverse=True)
+    return list(_choose_newest(message, newest)) or list(told[:MAX_QUOTES])
 
 
 def _choose_newest(message: str, newest: Sequence[Message]) -> list[Message]:

@@ -29,6 +29,7 @@ class Phrases:
     acknowledged: str
     memory_off: str
     unreadable: str
+    how_to_forget: str
     quote: str
     noted_words: str
     months: tuple[str, ...]
@@ -56,6 +57,10 @@ _ENGLISH: Final = Phrases(
     acknowledged="All right.",
     memory_off="Nothing of this conversation is stored, and memory is off.",
     unreadable="Memory cannot be read now ({code}).",
+    how_to_forget=(
+        "I erase nothing by myself. In `recollect chat`, /history shows the numbers of messages, and /forget NUMBER "
+        "erases one for good. Elsewhere, `recollect erase` does it, or DELETE in the API."
+    ),
     quote="{day} ({age}), {who}: {words}",
     noted_words="“{words}”",
     months=times.SHORT_MONTH_NAMES,
@@ -78,6 +83,10 @@ _ARABIC: Final = Phrases(
     acknowledged="حسناً.",
     memory_off="لا يُحفظ شيء من هذه المحادثة، والذاكرة متوقفة.",
     unreadable="لا يمكن قراءة الذاكرة الآن ({code}).",
+    how_to_forget=(
+        "لا أمحو شيئاً من تلقاء نفسي. في `recollect chat` يعرض الأمر /history أرقام الرسائل، ويمحو /forget NUMBER رسالة "
+        "نهائياً. وفي غيره يمحو الأمر `recollect erase`، أو DELETE في الواجهة."
+    ),
     quote="{day} ({age})، {who}: {words}",
     noted_words="«{words}»",
     months=(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from recollect.core.language.memory_requests import asks_for_everything
 from recollect.core.language.utterances import (
     Language,
-    asks_for_everything,
     detect_language,
     read_utterance,
     tells_something,

@@ -109,7 +109,7 @@ _EXCLAMATION: Final = compile_words("كم | ما")
 
 def read(sentence: str) -> SpeechAct:
     """Return what an Arabic sentence does."""
-    text = _normalise(sentence)
+    text = normalise(sentence)
     bare, has_mark = text.rstrip(" ؟?!.،"), sentences.is_question(text)
     if _FORMULAS.match(bare):
         return THANKS if _THANKING.search(bare) else ACKNOWLEDGES
@@ -139,7 +139,8 @@ def read(sentence: str) -> SpeechAct:
     return UNSURE if is_fragment and not re.search(r"\d", text) else TELLS
 
 
-def _normalise(text: str) -> str:
+def normalise(text: str) -> str:
+    """Return a text with one letter for the variants of a letter, without vowel signs, on one line."""
     return " ".join(_MARKS.sub("", text).translate(_VARIANTS).split()).strip(" \"'«»“”*-_")
 
 

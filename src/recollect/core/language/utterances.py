@@ -10,26 +10,16 @@ import re
 from typing import Final, Literal
 
 from recollect.core.language import arabic_speech_acts, english_speech_acts, sentences
+from recollect.core.language.memory_requests import is_for_everything, is_to_forget
 from recollect.core.language.speech_acts import ASKS, MAX_FRAGMENT_WORDS, NOTHING, TELLS, UNSURE, SpeechAct
 
 Language = Literal["en", "ar"]
 
 MAX_READ_CHARACTERS: Final = 2000  # of a longer message; what it is for is said by then
-MAX_EVERYTHING_CHARACTERS: Final = 100
 _ARABIC_LETTER: Final = re.compile(r"[\u0621-\u064a\u066e-\u06d3]")
 _LATIN_LETTER: Final = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _PERSIAN_OR_URDU_LETTER: Final = re.compile("[پژٹڈڑںےہکی]")
 _WORD: Final = re.compile(r"\w")
-_EVERYTHING: Final = re.compile(
-    r"\b(?:know|remember|recall|learned|(?:told|tell) you|said)\b[\w\s]{0,20}?"
-    r"(?:\babout (?:me|us|myself)|\bso far|\beverything|\bup to now)\W*$"
-    r"|\b(?:what do you (?:know|remember)|what (?:have|did) i (?:told|tell) you|who am i)\W*$"
-    r"|\beverything (?:about me|you (?:know|remember)|i (?:told|said))"
-    r"|(?:تعرفه?|تتذكره?|تذكره?|تعلمه?|أخبرتك|اخبرتك|تعرفين) (?:عني|عنا)\W*$"
-    r"|(?:من أنا|من انا|ماذا تتذكر|ماذا قلت لك)\W*$"
-    r"|كل (?:ما|شيء|شي) (?:تعرفه|تتذكره|قلته|عني)",
-    re.IGNORECASE,
-)
 
 
 def read_utterance(text: str) -> SpeechAct:
@@ -48,11 +38,6 @@ def tells_something(text: str) -> bool:
     return read_utterance(text).tells
 
 
-def asks_for_everything(text: str) -> bool:
-    """Return whether a short message asks for all that is remembered: "What do you know about me?"."""
-    return len(text) <= MAX_EVERYTHING_CHARACTERS and _EVERYTHING.search(text) is not None
-
-
 def detect_language(text: str) -> Language:
     """Return "ar" for a text that is mostly Arabic; "en" for any other."""
     text = text[:MAX_READ_CHARACTERS]
@@ -62,6 +47,8 @@ def detect_language(text: str) -> Language:
 
 
 def _read_sentence(sentence: str) -> SpeechAct:
+    if is_for_everything(sentence) or is_to_forget(sentence):
+        return ASKS
     if detect_language(sentence) == "ar":
         return arabic_speech_acts.read(sentence)
     if _LATIN_LETTER.search(sentence):
