@@ -151,10 +151,8 @@ class Settings(BaseModel):
     embedder_url: str | None = _fixed(None, description="base URL of an embedder; none: the built-in one")
     embedder_name: str | None = _fixed(None, description="name of the embedder there")
     embedder_dimensions: int = _fixed(384, ge=1, le=8192, description="numbers in a vector of that embedder")
-    api_key: str | None = _fixed(
-        None, repr=False, description="API key of the model, and of an embedder at the same address; never stored"
-    )
-    embedder_api_key: str | None = _fixed(None, repr=False, description="API key of the embedder; never stored")
+    api_key: str | None = _fixed(None, repr=False, description="key of the model, and of an embedder there; not stored")
+    embedder_api_key: str | None = _fixed(None, repr=False, description="key of the embedder; never stored")
     provider_timeout_seconds: float = _fixed(30, gt=0, le=3600, description="longest wait for one answer, in seconds")
     provider_retries: int = _fixed(
         2, ge=0, le=10, description="further attempts after a temporary failure; chat answers have none"

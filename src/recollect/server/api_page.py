@@ -63,6 +63,7 @@ _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode
 POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+PATHS: Final = frozenset(("/", "/api/docs", "/api/v1/openapi.json"))  # read without a key: they hold no data
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 _TAGS: Final = {  # what a group is about
     "conversations": "The log: messages, and what is kept of older ones.",

@@ -27,7 +27,7 @@ from recollect.admin.named_person import act_as
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.core.models import Principal
 from recollect.runtime.error_log import log_unexpected
-from recollect.server import error_status, problems, spans
+from recollect.server import api_page, error_status, problems, spans
 
 log = logging.getLogger("recollect.server.access")
 
@@ -36,7 +36,6 @@ PERSON_HEADER: Final = b"x-recollect-person"
 SLASH_STAND_IN: Final = "\ue02f"  # replaces %2F in a path until the route is found, so that it does not split a name
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 OPEN_PATHS: Final = frozenset(("/healthz", "/readyz", "/api/v1/session"))  # answered without a key
-DOCUMENTATION_PATHS: Final = frozenset(("/", "/api/docs", "/api/v1/openapi.json"))  # read without a key; hold no data
 LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 MAX_TRACKED_KEYS: Final = 10_000  # keys whose rate is remembered; the longest unused are dropped first
 BURST_SECONDS: Final = 10  # a key may send this many seconds' worth of requests at once
@@ -276,15 +275,13 @@ class Guard:
         about that at every request: here if there were no keys, and below before a request is refused.
         """
         path, method = scope["path"], scope["method"]
-        if path == "/healthz":  # must not depend on the database
+        if path == "/healthz" or (path in api_page.PATHS and method in SAFE_METHODS):  # the database is not asked
             return None
         try:
             if self._rules.may_be_keyless and not await self._access.requires_keys():
                 return self._local_grant()
             if path in OPEN_PATHS:
                 return await self._check_session(scope, headers) if method not in (*SAFE_METHODS, "POST") else None
-            if path in DOCUMENTATION_PATHS and method in SAFE_METHODS:
-                return None
             kind, _, token = headers.get("authorization", "").partition(" ")
             if token:
                 grant = await self._access.verify(token.strip()) if kind.lower() == "bearer" else None
