@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shlex
 from html.parser import HTMLParser
@@ -109,6 +110,18 @@ def test_samples_show_a_key_where_one_is_needed(shared: RunningServer) -> None:
     assert {words[-1].removeprefix("https://memory.example") for words in without if "-d" not in words} == {
         "/healthz", "/readyz", "/api/v1/session",
     }  # fmt: skip
+
+
+def test_samples_say_something_a_reader_could_send(page: str) -> None:
+    commands = [words for words in samples(page) if "-d" in words]
+    bodies = {next(word for word in words if "://" in word): words[words.index("-d") + 1] for words in commands}
+    assert len(bodies) > 10
+    assert [body for body in bodies.values() if "…" in body and "rk_…" not in body] == []
+    (completion,) = [json.loads(body) for url, body in bodies.items() if url.endswith("/v1/chat/completions")]
+    (message,) = completion["messages"]
+    assert message["role"] == "user" and message["content"].endswith("?")
+    (merged,) = [(url, json.loads(body)) for url, body in bodies.items() if url.endswith("/merge")]
+    assert merged[1]["topic"] not in merged[0]
 
 
 def test_samples_are_requests_that_the_server_understands(page: str, db: str) -> None:

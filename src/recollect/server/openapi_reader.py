@@ -83,6 +83,8 @@ class SchemaReader:
 
     def sample(self, schema: Schema, name: str = "", depth: int = 0) -> Any:
         """Return a value that fits a schema: an example of it, or the fields that it requires."""
+        if schema.get("examples"):
+            return schema["examples"][0]
         schema = self.resolve(next(iter(self._options(schema)), {}))
         if schema.get("examples"):
             return schema["examples"][0]

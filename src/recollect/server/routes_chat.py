@@ -23,6 +23,8 @@ from recollect.server.request import (
 )
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
+_COMPLETION_EXAMPLE: Final = {"messages": [{"role": "user", "content": "What can I not eat?"}]}
+_EMBEDDING_EXAMPLE: Final = {"input": "I am allergic to peanuts.", "model": "all-MiniLM-L6-v2"}
 openai_router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
 RETRY_COUNT_HEADER: Final = "x-stainless-retry-count"  # official clients number their attempts with it
@@ -84,7 +86,10 @@ async def get_model(caller: Reader, model: ModelName) -> Response:
     "/embeddings",
     response_model=schemas.EmbeddingsOut,
     openapi_extra={
-        "requestBody": {"required": True, "content": {"application/json": {"schema": embeddings.REQUEST_SCHEMA}}}
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": embeddings.REQUEST_SCHEMA | {"examples": [_EMBEDDING_EXAMPLE]}}},
+        }
     },
     responses=openai_errors.error_responses(404),
 )
@@ -100,7 +105,10 @@ async def embed(request: Request, caller: Reader) -> Response:
     "/chat/completions",
     response_class=Response,
     openapi_extra={
-        "requestBody": {"required": True, "content": {"application/json": {"schema": openai.REQUEST_SCHEMA}}}
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": openai.REQUEST_SCHEMA | {"examples": [_COMPLETION_EXAMPLE]}}},
+        }
     },
     responses=openai.RESPONSES,
 )

@@ -294,7 +294,7 @@ class TopicChangeIn(RequestBody):
 class MergeIn(RequestBody):
     """The topic to merge."""
 
-    topic: Name
+    topic: Name = Field(examples=["t-3c4d"])
 
 
 class SplitIn(RequestBody):
@@ -359,7 +359,7 @@ class SettingsOut(BaseModel):
 class PreferencesIn(RequestBody):
     """The person's preferences in a profile."""
 
-    coding_style: ProfileText | None = None
+    coding_style: ProfileText | None = Field(None, examples=["short functions, few comments"])
     languages: Annotated[list[ProfileText], Field(max_length=50)] | None = None
     frameworks: Annotated[list[ProfileText], Field(max_length=50)] | None = None
 
