@@ -332,10 +332,11 @@ def _has_plain_variable(name: str) -> bool:
 
 
 def find_unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the set variables RECOLLECT_… that nothing reads, each with the known name that is most like it."""
-    known = [f"{VARIABLE_PREFIX}{name.upper()}" for name in (*OTHER_VARIABLES, *Settings.model_fields)]
-    unknown = sorted(name for name in environ if name.startswith(VARIABLE_PREFIX) and name not in known)
-    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in unknown}
+    """Return the set variables RECOLLECT_… that nothing reads, each with a known name that is much like it."""
+    known, skip = [name.upper() for name in (*OTHER_VARIABLES, *Settings.model_fields)], len(VARIABLE_PREFIX)
+    unknown = sorted(name for name in environ if name.startswith(VARIABLE_PREFIX) and name[skip:] not in known)
+    similar = {name: difflib.get_close_matches(name[skip:], known, n=1, cutoff=0.7) for name in unknown}
+    return {name: f"{VARIABLE_PREFIX}{names[0]}" if names else None for name, names in similar.items()}
 
 
 @dataclass(frozen=True, slots=True)

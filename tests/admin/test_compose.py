@@ -46,6 +46,7 @@ def test_an_address_needs_a_name_beside_it(settings: Settings) -> None:
     with pytest.raises(InvalidInput) as caught:
         Memory(":memory:", settings=settings)
     assert caught.value.code == "invalid_setting"
+    assert "_NAME" in caught.value.message  # the variable to set
 
 
 def authorizations_seen(model: FaultServer, embedder: FaultServer, **keys: str) -> tuple[str | None, str | None]:

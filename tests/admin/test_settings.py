@@ -251,6 +251,17 @@ def test_every_variable_that_the_package_reads_is_known() -> None:
     assert find_unknown_variables(dict.fromkeys(read, "")) == {}
 
 
+@pytest.mark.parametrize(
+    ("variable", "similar"),
+    [
+        ("RECOLLECT_FOO", None), ("RECOLLECT_URL", None), ("RECOLLECT_PRESETS", "RECOLLECT_PRESET"),
+        ("RECOLLECT_MODEL_ULR", "RECOLLECT_MODEL_URL"), ("RECOLLECT_EMBEDER_NAME", "RECOLLECT_EMBEDDER_NAME"),
+    ],
+)  # fmt: skip
+def test_only_a_close_name_is_suggested_for_an_unknown_variable(variable: str, similar: str | None) -> None:
+    assert find_unknown_variables({variable: "1"}) == {variable: similar}
+
+
 def test_what_the_operator_changes_holds_for_everybody_who_has_not_chosen_otherwise(open_memory: Open) -> None:
     sara, omar = open_memory(person="sara"), open_memory(person="omar")
     sara.change_settings(rag_token_budget=700)

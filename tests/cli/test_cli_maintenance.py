@@ -127,6 +127,17 @@ def test_errors_of_the_doctor_exit_with_1(run: Run, trip: str) -> None:
     run("doctor")
 
 
+def test_the_doctor_counts_one_as_one_and_names_a_code_once(
+    run: Run, trip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "1 conversation waits for derived work" in run("doctor").stdout
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "nobody")
+    monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
+    (finding,) = [each for each in as_json(run("doctor", "--json", code=5))["findings"] if each["name"] == "embedder"]
+    assert finding["detail"].count("[") == 1
+
+
 def test_the_doctor_shows_changed_settings_with_their_origin(
     run: Run, trip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

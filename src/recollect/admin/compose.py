@@ -37,6 +37,8 @@ from recollect.storage.store import SqlStore
 log = logging.getLogger(__name__)
 
 _POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
+_MODEL_UNNAMED: Final = "model_url names no model: set model_name too (RECOLLECT_MODEL_NAME), or prompt_id_summary_global for a hosted prompt."
+_EMBEDDER_UNNAMED: Final = "embedder_url names no embedder: set embedder_name too (RECOLLECT_EMBEDDER_NAME)."
 MAX_CONNECT_SECONDS: Final = 5.0
 KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
 
@@ -173,7 +175,7 @@ def make_model(settings: Settings) -> OpenAIModel | None:
         return None
     name = settings.memory_summarizer_model or settings.model_name
     if name is None and settings.prompt_id_summary_global is None:
-        raise InvalidInput("invalid_setting", "model_url needs model_name (or a hosted prompt) beside it.")
+        raise InvalidInput("invalid_setting", _MODEL_UNNAMED)
     return OpenAIModel(
         settings.model_url,
         name or settings.prompt_id_summary_global or "",
@@ -203,7 +205,7 @@ def make_embedder(settings: Settings) -> OpenAIEmbedder | None:
     if settings.embedder_url is None:
         return None
     if settings.embedder_name is None:
-        raise InvalidInput("invalid_setting", "embedder_url needs embedder_name beside it.")
+        raise InvalidInput("invalid_setting", _EMBEDDER_UNNAMED)
     return OpenAIEmbedder(
         settings.embedder_url,
         settings.embedder_name,

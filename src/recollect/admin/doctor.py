@@ -17,18 +17,21 @@ async def examine(store: SqlStore, principal: Principal, embedders: Embedders, *
     findings.append(await asyncio.to_thread(_check_tokenizer, encoding))
     pending = len(await store.pending_erasures())
     if pending:
-        detail = f"{pending} erasures wait for another process to release old pages"
+        waiting = "1 erasure waits" if pending == 1 else f"{pending} erasures wait"
+        detail = f"{waiting} for another process to release old pages"
         findings.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
     due = (await store.log.stats(principal))["due"]
-    detail = f"{due} conversations wait for derived work" if due else "no conversation waits for derived work"
-    return [*findings, Finding("work", "ok", detail), await _check_embedder(embedders)]
+    waiting = "1 conversation waits" if due == 1 else f"{due or 'no'} conversation{'s wait' if due else ' waits'}"
+    return [*findings, Finding("work", "ok", f"{waiting} for derived work"), await _check_embedder(embedders)]
 
 
 def _check_tokenizer(encoding: str) -> Finding:
     tokenizer = tokenizer_for(encoding)
     if tokenizer.exact:
         return Finding("tokens", "ok", f"counted exactly with {tokenizer.name}")
-    return Finding("tokens", "warning", "token counts are estimates", "reinstall recollect")
+    return Finding(
+        "tokens", "warning", "token counts are estimates", "in the folder of Recollect: pip install --force-reinstall ."
+    )
 
 
 async def _check_embedder(embedders: Embedders) -> Finding:
@@ -37,5 +40,5 @@ async def _check_embedder(embedders: Embedders) -> Finding:
         await embedders.embed(embedders.current, ["hello"])
     except RecollectError as error:
         fix = "look at its address and key; until it answers, messages are found by words"
-        return Finding("embedder", "warning", f"{name} does not answer: {error} [{error.code}]", fix)
+        return Finding("embedder", "warning", f"{name} does not answer: {error}", fix)
     return Finding("embedder", "ok", f"{name} answers, {dimensions} dimensions")
