@@ -37,7 +37,10 @@ from recollect.storage.store import SqlStore
 log = logging.getLogger(__name__)
 
 _POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
-_MODEL_UNNAMED: Final = "model_url names no model: set model_name too (RECOLLECT_MODEL_NAME), or prompt_id_summary_global for a hosted prompt."
+_MODEL_UNNAMED: Final = (
+    "model_url names no model: set model_name too (RECOLLECT_MODEL_NAME), "
+    "or prompt_id_summary_global for a hosted prompt (RECOLLECT_PROMPT_ID_SUMMARY_GLOBAL)."
+)
 _EMBEDDER_UNNAMED: Final = "embedder_url names no embedder: set embedder_name too (RECOLLECT_EMBEDDER_NAME)."
 MAX_CONNECT_SECONDS: Final = 5.0
 KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
@@ -117,6 +120,14 @@ def compose(
         notices=notices,
         key_secret=os.environ.get(KEY_SECRET_VARIABLE) or None,
     )
+
+
+def find_model_name(preset_name: str | None = None) -> str | None:
+    """Return the name of the model that answers people in a memory made now; None if the built-in assistant does."""
+    chosen = preset(preset_name) if preset_name is not None else None
+    environment, file = read_environment(os.environ), read_settings_file(os.environ)
+    settings = merge_layers(chosen, {}, environment, file.values).settings
+    return settings.model_name if settings.model_url is not None else None
 
 
 def find_notices(file: SettingsFile, environ: Mapping[str, str]) -> list[Finding]:

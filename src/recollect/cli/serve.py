@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from recollect.admin.compose import find_model_name
 from recollect.cli.display import print_json, print_note, print_table
 from recollect.cli.options import Call, confirm, find_own_shell_name, find_shell_name
+from recollect.core import assistant
 from recollect.core.errors import InvalidInput
 from recollect.memory import AsyncMemory
 
@@ -58,15 +62,21 @@ def _print_examples(address: str, call: Call, *, keys: bool) -> None:
     chat_url = f"{address}/api/v1/conversations/trip/chat"
     messages = '[{"role": "user", "content": "What can I not eat?"}]'
     client = f'OpenAI(base_url="{address}/v1", api_key="{key}").chat.completions'
-    answer = f'{client}.create(model="recollect", messages={messages}).choices[0].message.content'
+    model = find_model_name(call.preset)
+    names = [assistant.NAME] if model is None else [model, assistant.NAME]
+    answers = [f"{client}.create(model={json.dumps(name)}, messages={messages})" for name in names]
     print_note(f"Recollect listens on {address} · database {call.shown_db} · Ctrl-C stops it")
     print_note("\nTry, in another terminal:")
     body = """-d '{"content": "I am allergic to peanuts."}'"""
     print_note(f"  curl -sN {chat_url}{header} -H 'Content-Type: application/json' {body}")
-    print_note(f"  {python} -c 'from openai import OpenAI; print({answer})'")
+    for answer in answers:
+        code = f"from openai import OpenAI; print({answer}.choices[0].message.content)"
+        print_note(f"  {python} -c {shlex.quote(code)}")
     print_note(f"  {program} chat trip --server {address}{' --key rk_…' if keys else ''}")
     if find_spec("openai") is None:
-        print_note("  (the second one needs: pip install openai)")
+        print_note("  (Python's needs: pip install openai)")
+    if model is not None:
+        print_note(f"\nThe model {model} answers; {assistant.NAME} quotes what it remembers, without a model.")
     print_note(f"\nDocumentation of the API: {address}/api/docs\n")
 
 

@@ -359,7 +359,7 @@ class SettingsOut(BaseModel):
 class PreferencesIn(RequestBody):
     """The person's preferences in a profile."""
 
-    coding_style: ProfileText | None = Field(None, examples=["short functions, few comments"])
+    coding_style: ProfileText | None = Field(default=None, examples=["short functions, few comments"])
     languages: Annotated[list[ProfileText], Field(max_length=50)] | None = None
     frameworks: Annotated[list[ProfileText], Field(max_length=50)] | None = None
 
