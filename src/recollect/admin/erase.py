@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -21,14 +21,25 @@ PIECE_CHARACTERS: Final = 32
 MIN_PIECE_CHARACTERS: Final = 12  # a shorter line may be in other texts too
 
 
-async def erase(store: SqlStore, principal: Principal, scope: Scope, *, now: datetime, actor: str = LIBRARY) -> Receipt:
+async def erase(
+    store: SqlStore,
+    principal: Principal,
+    scope: Scope,
+    *,
+    now: datetime,
+    when_deleted: Callable[[], None],
+    actor: str = LIBRARY,
+) -> Receipt:
     """Delete the rows of a scope, then what the files still hold of them. Return a receipt.
+
+    `when_deleted` is called between the two: to clean the files may take a minute.
 
     Only for the program that holds the files are they searched for remains of the text. Whoever asks over the network
     would learn from a find what others said: a guess that is stored, erased and still found stands somewhere else.
     """
     receipt_id = new_id(now)
     counts, samples = await store.erase(principal, scope, id=receipt_id, now=now, actor=actor)
+    when_deleted()
     try:
         purged = await store.purge()
     except StoreUnavailable as error:  # the rows are deleted; the worker finishes the rest

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -221,16 +222,21 @@ class Lifecycle:
             self._shared.home.check()
 
     async def _erase(self, scope: Scope) -> Receipt:
-        """Erase a scope from the database, from its files and from memory."""
+        """Erase a scope from the database, from memory and from the files of the database.
+
+        Caches are dropped as soon as the rows are gone, and again at the end: a question that had read the rows before
+        may have put words back meanwhile.
+        """
         await self._flush_buffers()  # so that nothing of the person is written after the erase
+        forget, now = partial(self._forget, scope), self._clock.now()
         try:
-            receipt = await erase(self._store, self._principal, scope, now=self._clock.now(), actor=self._actor)
+            receipt = await erase(self._store, self._principal, scope, now=now, when_deleted=forget, actor=self._actor)
         except (InvalidInput, NotFound, Conflict):
             raise  # nothing was erased, so caches stay as they are
         except BaseException:
-            self._forget(scope)  # the rows may be gone already
+            forget()  # the rows may be gone already
             raise
-        self._forget(scope)
+        forget()
         return receipt
 
     def when_forgotten(self, name: str, forget: Callable[[str | None], None]) -> None:
