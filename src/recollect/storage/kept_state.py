@@ -118,7 +118,8 @@ def _keep_keys(copy: Transaction, kept: KeptState, now: int) -> None:
     for row in kept.facts:
         if takes_secret or row["name"] not in OF_SECRET:
             copy.run("put_setting", person="", name=row["name"], value=row["value"], now=row["changed_at"])
-    if count_valid_keys(copy, now):  # the operator allowed requests without a key when there were no valid ones
+    if _value(copy.all("facts_of_keys"), KEYS_REQUIRED_NAME) == "false" and count_valid_keys(copy, now):
+        # The operator allowed requests without a key when there were no valid ones.
         copy.run("put_setting", person="", name=KEYS_REQUIRED_NAME, value="true", now=now)
 
 
