@@ -71,7 +71,7 @@ def test_a_tombstone_names_nothing(open_memory: Open, location: str) -> None:
     memory.add(f"trip-{CANARY}", "user", "hello", id=f"m-{CANARY}")
     memory.erase(message=f"m-{CANARY}")
     memory.erase(person=f"person-{CANARY}")
-    assert ask(location, "SELECT count(*) FROM tombstones") == [(2,)]
+    assert ask(location, "SELECT count(*) FROM tombstones WHERE length(hash) > 0") == [(2,)]
     assert CANARY.encode() not in read_all_bytes(location)
 
 

@@ -20,7 +20,7 @@ from recollect.storage.driver import Row, Transaction
 from recollect.storage.erase import Eraser
 from recollect.storage.server_state import KEYS_REQUIRED_NAME, SECRET_DIGEST_NAME, SECRET_NAME, count_valid_keys
 from recollect.storage.texts import Texts
-from recollect.storage.tombstones import Tombstones, missing_in
+from recollect.storage.tombstones import Tombstones, insert_tombstones, missing_in
 
 PAGE_ROWS: Final = 500
 OF_PROCESSES: Final = ("requests", "stops", "leases")
@@ -84,7 +84,7 @@ def _leave_out_erased(copy: Transaction, rows: list[Row], texts: Texts) -> dict[
             for name, count in _leave_out_of_conversation(copy, row, tombstones, texts).items():
                 counts[name] = counts.get(name, 0) + count
         after = conversations[-1]["key"]
-    copy.many("insert_tombstone", new_rows)
+    insert_tombstones(copy, new_rows)
     return {name: count for name, count in counts.items() if count}
 
 

@@ -5,6 +5,9 @@ name was said later and stays. Importing is an act of the person and is not chec
 
 Clients of the OpenAI API send their whole history again with each question. The ids of such messages are made of what
 they say and follow. So these ids get tombstones too, whatever is erased, and `find_sent_again` knows them.
+
+Each tombstone has the salt of its hash beside it. A database has one salt, and those of the databases whose backups
+were restored into it. A row without a hash notes each salt, so that all of them are found without reading the table.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from recollect.storage.driver import Row, Transaction
 
 HASH_BYTES: Final = 16
 SALT_BYTES: Final = 16
+MAX_SALTS: Final = 64  # that are looked at: each database whose backup was restored here brings one
+NO_HASH: Final = b""  # of a row that notes a salt. The index has such rows first
 Names = tuple[str, ...]  # a kind, such as "person" or "message", then the names that lead to it
 
 
@@ -31,12 +36,23 @@ def hash_names(names: Names, salt: bytes) -> bytes:
 def bury(tx: Transaction, erased: Iterable[Names], *, erasure: str, new_salt: bytes, now: int) -> None:
     """Store a tombstone for each of the erased things.
 
-    The salt is that of any stored tombstone, `new_salt` if there is none yet. Few salts make comparing cheap.
+    The salt is one of those in use, `new_salt` if there is none yet. Few salts make comparing cheap.
     """
-    row = tx.one("tombstone_salt")
-    salt = new_salt if row is None else bytes(row["salt"])
+    salt = next(iter(_read_salts(tx)), new_salt)
     hashes = dict.fromkeys(hash_names(names, salt) for names in erased)
-    tx.many("insert_tombstone", [{"hash": one, "erasure": erasure, "salt": salt, "at": now} for one in hashes])
+    insert_tombstones(tx, [{"hash": one, "erasure": erasure, "salt": salt, "at": now} for one in hashes])
+
+
+def insert_tombstones(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Store tombstones that are not there yet, and note their salts."""
+    salts = {bytes(row["salt"]): row["at"] for row in rows}
+    notes = [{"hash": NO_HASH, "erasure": salt.hex(), "salt": salt, "at": at} for salt, at in salts.items()]
+    tx.many("insert_tombstone", [*notes, *rows])
+
+
+def _read_salts(tx: Transaction) -> list[bytes]:
+    """Return the salts in use. Where older versions noted none, those of a few tombstones."""
+    return list(dict.fromkeys(bytes(row["salt"]) for row in tx.all("tombstone_salts", limit=MAX_SALTS)))
 
 
 def name_sent_messages(person: str, ids: Iterable[str]) -> list[Names]:
@@ -46,10 +62,13 @@ def name_sent_messages(person: str, ids: Iterable[str]) -> list[Names]:
 
 def find_sent_again(tx: Transaction, person: str, ids: Sequence[str]) -> set[str]:
     """Return which of these messages of a client were erased."""
-    row = tx.one("tombstone_salt")
-    if row is None:
+    hashes = {
+        hash_names(("sent", person, message_id), salt).hex(): message_id
+        for salt in _read_salts(tx)
+        for message_id in ids
+    }
+    if not hashes:
         return set()
-    hashes = {hash_names(("sent", person, message_id), bytes(row["salt"])).hex(): message_id for message_id in ids}
     return {hashes[bytes(found["hash"]).hex()] for found in tx.all("known_tombstones", hashes=to_json(list(hashes)))}
 
 
@@ -58,7 +77,7 @@ class Tombstones:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._hashes: dict[bytes, set[bytes]] = {}  # by salt
-        for row in rows:
+        for row in (row for row in rows if bytes(row["hash"]) != NO_HASH):
             self._hashes.setdefault(bytes(row["salt"]), set()).add(bytes(row["hash"]))
 
     def __bool__(self) -> bool:

@@ -1,8 +1,8 @@
 -- What a restore keeps of the database that it replaces: tombstones, keys, refused consents, the proof of erasures.
 
--- name: tombstone_salt
--- system: the key of hashes that name nobody. Each row has its own key beside it, so any of them will do: the first of the index
-SELECT salt FROM tombstones ORDER BY hash, erasure LIMIT 1;
+-- name: tombstone_salts
+-- system: the keys of hashes that name nobody. Rows that note a salt have no hash, so they come first in the index
+SELECT salt FROM tombstones ORDER BY hash, erasure LIMIT :limit;
 
 -- name: insert_tombstone
 -- system: a keyed hash, which names nobody
