@@ -428,7 +428,7 @@ def test_the_mode_decides_whether_memory_is_used_and_whether_anything_is_stored(
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("disk_full", "The disk is full."), RuntimeError("unforeseen")])
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("method", ["merge", "context"])
+@pytest.mark.parametrize("method", ["merge_aligned", "context"])
 def test_a_request_passes_through_when_memory_fails_and_says_so(
     method: str, stream: bool, failure: Exception, shared: RunningServer, shared_model: ModelServer,
     monkeypatch: pytest.MonkeyPatch,
