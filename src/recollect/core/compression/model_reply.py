@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from recollect.core.compression import ledger
 from recollect.core.compression.ledger import Entry
 from recollect.core.language import speech
+from recollect.core.language.lookalikes import LINE_BREAKS
 from recollect.core.message import Message
 from recollect.core.models import JsonObject
 
@@ -25,7 +26,7 @@ _MARKER: Final = re.compile(
     r"===(?=[\s\u200b-\u200f\u2060\ufeff]*(?:END_)?(?:EXISTING_SUMMARY|NEW_TURNS|EXISTING_DATA))", re.IGNORECASE
 )
 _TURN_LINE: Final = re.compile(
-    r"(?<=[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029])(?=[ \t]*(?:Turn \d+|(?:User|Assistant|System|Tool)"
+    rf"(?<=[{LINE_BREAKS}])(?=[ \t]*(?:Turn \d+|(?:User|Assistant|System|Tool)"
     r"(?: \([^)\n]{0,60}\))?)[ \t]*:)",
     re.IGNORECASE,
 )

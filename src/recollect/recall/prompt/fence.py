@@ -26,9 +26,11 @@ from recollect.core.language.lookalikes import (
     COLONS,
     DASHES,
     LESS_THAN,
+    LINE_BREAKS,
+    ORDINARY_COLONS,
+    QUOTING_BRACKETS,
     SLASHES,
     UNSEEN,
-    WIDE_COLON,
     to_pattern,
 )
 from recollect.core.message import ROLES, Message
@@ -50,32 +52,30 @@ _SECTIONS: Final = {
     QUOTES_HEADING: "recall",
 }
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_HIDDEN_BREAKS: Final = "\x0b\x0c\x1c-\x1f\x85\u2028\u2029"  # line breaks that may also be shown as nothing
 _GAP: Final = rf"[\s{UNSEEN}]*+"
-_TAG: Final = rf"{_GAP}(?:[{SLASHES}]{_GAP})?{to_pattern('memory')}"
-# Signs that begin a tag are escaped as `&lt;`, those that only look like it by their number.
-_ESCAPE: Final = rf"(?:lt|#x[0-9a-f]{{2,5}});{_TAG}"
-_UNESCAPED: Final = re.compile(rf"[{LESS_THAN}](?={_TAG})|&(?=(?:amp;)*+{_ESCAPE})", re.IGNORECASE)
-_ESCAPED: Final = re.compile(rf"&(?:lt|#x([0-9a-f]{{2,5}}));(?={_TAG})|&amp;(?=(?:amp;)*+{_ESCAPE})", re.IGNORECASE)
+_TAG: Final = rf"{_GAP}(?:[{SLASHES}]{_GAP})*+{to_pattern('memory', also_between=_HIDDEN_BREAKS)}"
+# The sign that begins a tag, or its escaped form: `&lt;`, or its number if it only looks like `<`.
+_TAG_START: Final = re.compile(
+    rf"(?:[{LESS_THAN}]|&(?:[Aa][Mm][Pp];)*+(?:[Ll][Tt]|#[Xx][0-9A-Fa-f]{{2,5}});)(?={_TAG})"
+)
 # Characters that let a line be read backwards: ">yromem/<" would look like a tag.
 _OVERRIDE: Final = re.compile(r"[\u202d\u202e]|&(?=(?:amp;)*+#x202[de];)", re.IGNORECASE)
 _ESCAPED_OVERRIDE: Final = re.compile(r"&#x(202[de]);|&amp;(?=(?:amp;)*+#x202[de];)", re.IGNORECASE)
 _MAY_NEED_ESCAPE: Final = re.compile(rf"[&{LESS_THAN}\u202d\u202e]")
-_LINE_BREAKS: Final = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # characters that may be shown as the end of a line
 # The beginnings of the fence's own lines. A blank before one marks stored text; of several blanks, one was added here.
-_FENCE_LINE: Final = re.compile(r"\[|- |BACKGROUND – |[^:\s][^:\n]{0,199}: ")
+_FENCE_LINE: Final = re.compile(rf"\[|- |BACKGROUND – |[^:\s][^:{LINE_BREAKS}]{{0,199}}: ")
 _INDENT: Final = rf"[{BLANKS}{UNSEEN}]*+"
 _BACKGROUND: Final = rf"{to_pattern('background')}{_INDENT}[–—{DASHES}]"
-_ROLE: Final = rf"(?:{'|'.join(map(to_pattern, (*ROLES, 'developer')))}){_INDENT}[{COLONS}{WIDE_COLON}]"
-_IMITATED: Final = (
-    rf"{_INDENT}(?:[{BRACKETS}]|[{DASHES}][{BLANKS}]|[^:\n]{{0,200}}+:[{BLANKS}]"
-    rf"|[^{COLONS}\n]{{0,200}}+[{COLONS}][{BLANKS}]|{_BACKGROUND}|{_ROLE})"
-)
-_IMITATION: Final = re.compile(rf"([{_LINE_BREAKS}])(?={_IMITATED})")
-_INDENTED_IMITATION: Final = re.compile(rf"(?<=[{_LINE_BREAKS}]) (?={_IMITATED})")
+_ROLE: Final = rf"(?:{'|'.join(map(to_pattern, (*ROLES, 'developer')))}){_INDENT}[{COLONS}{ORDINARY_COLONS}]"
 _HEADING_WORDS: Final = "|".join(map(to_pattern, ("profile", "important", "conversation", "earlier", "recent")))
-_DAY_WORDS: Final = rf"(?:{'|'.join(to_pattern(day.lower()) for day in _DAYS)})[{BLANKS}]"
-_TURN_LINE: Final = re.compile(
-    rf"([{_LINE_BREAKS}])(?={_INDENT}(?:{_ROLE}|{_BACKGROUND}|[{BRACKETS}]{_INDENT}(?:{_HEADING_WORDS}|{_DAY_WORDS})))"
+_DAY_WORDS: Final = rf"(?:{'|'.join(to_pattern(day.lower()) for day in _DAYS)})(?:[{BLANKS}]|(?<=\u2800))"
+_HEADING: Final = rf"[{BRACKETS}{QUOTING_BRACKETS}]{_INDENT}(?:{_HEADING_WORDS}|{_DAY_WORDS})"
+# A line of stored text that looks like one of the fence; `ours` if it has words of ours. No part of it goes beyond the
+# end of a line, and blanks at its start change nothing. So a blank can be added to each such line and taken off again.
+_IMITATION: Final = re.compile(
+    rf"([{LINE_BREAKS}])( ?+)(?={_INDENT}(?:(?P<ours>{_ROLE}|{_BACKGROUND}|{_HEADING})|[{BRACKETS}]"
+    rf"|[{DASHES}][{BLANKS}]|[^:{LINE_BREAKS}]{{0,200}}+:[{BLANKS}]|[^{COLONS}{LINE_BREAKS}]{{0,200}}+[{COLONS}][{BLANKS}]))"
 )
 
 
@@ -83,8 +83,12 @@ def escape_tags(text: str) -> str:
     """Return stored text in which nothing can be taken for a tag of the fence, by a model or by a person."""
     if not _MAY_NEED_ESCAPE.search(text):  # nearly all texts
         return text
-    text = _UNESCAPED.sub(lambda match: "&amp;" if match[0] == "&" else _to_reference(match[0]), text)
-    return _OVERRIDE.sub(lambda match: "&amp;" if match[0] == "&" else _to_reference(match[0]), text)
+    text = _TAG_START.sub(lambda match: _escape_sign(match[0]), text)
+    return _OVERRIDE.sub(lambda match: _escape_sign(match[0]), text)
+
+
+def _escape_sign(sign: str) -> str:
+    return f"&amp;{sign[1:]}" if sign.startswith("&") else _to_reference(sign)
 
 
 def _to_reference(sign: str) -> str:
@@ -94,13 +98,15 @@ def _to_reference(sign: str) -> str:
 def unescape_tags(text: str) -> str:
     """Return the text that `escape_tags` was given."""
     text = _ESCAPED_OVERRIDE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "&", text)
-    return _ESCAPED.sub(_from_reference, text)
+    return _TAG_START.sub(lambda match: _unescape_sign(match[0]), text)
 
 
-def _from_reference(match: re.Match[str]) -> str:
-    if match[0].lower() == "&amp;":
-        return "&"
-    return chr(int(match[1], 16)) if match[1] else "<"
+def _unescape_sign(sign: str) -> str:
+    if not sign.startswith("&"):
+        return sign
+    if sign[:5].lower() == "&amp;":
+        return f"&{sign[5:]}"
+    return "<" if sign.lower() == "&lt;" else chr(int(sign[3:-1], 16))
 
 
 def escape_turn(text: str) -> str:
@@ -108,18 +114,22 @@ def escape_turn(text: str) -> str:
 
     No line of it looks like the start of another message or like a heading of ours.
     """
-    return escape_tags(text) if text.isprintable() else _TURN_LINE.sub(r"\1 ", escape_tags(text))
+    if text.isprintable():  # a single line
+        return escape_tags(text)
+    return _IMITATION.sub(lambda match: match[0] if match["ours"] is None else _indent(match), escape_tags(text))
+
+
+def _indent(match: re.Match[str]) -> str:
+    return f"{match[1]} {match[2]}"
 
 
 def _escape(text: str) -> str:
     """Return stored text so that it can follow the beginning of a fence line."""
-    if text.isprintable():  # a single line
-        return escape_tags(text)
-    return _IMITATION.sub(r"\1 ", escape_tags(text))
+    return escape_tags(text) if text.isprintable() else _IMITATION.sub(_indent, escape_tags(text))
 
 
 def _unescape(text: str) -> str:
-    return unescape_tags(_INDENTED_IMITATION.sub("", text))
+    return unescape_tags(_IMITATION.sub(r"\1", text))
 
 
 def speaker_label(message: Message) -> str:
@@ -181,7 +191,7 @@ def render_fence(lines: Iterable[str]) -> str:
 
 def render_speech(message: Message, text: str) -> str:
     """Return a message's text after its speaker, for a message that several people share. Tags stay as they are."""
-    return f"{speaker_label(message)}: {_IMITATION.sub(chr(92) + '1 ', text)}"
+    return f"{speaker_label(message)}: {_IMITATION.sub(_indent, text)}"
 
 
 def split_fence(content: str) -> tuple[str, str]:
