@@ -119,8 +119,8 @@ def test_every_variant_of_a_look_alike_counts_as_the_letter(letter: str) -> None
 
 
 LINES = (
-    "\n", "\r", "\x0b", "\x1c", "\x1f", "\u2028", " ", "\u2800", "x" * 99, "x" * 100, ": ", ":", "[", "- ", "system", "【",
-    "recent", "׃", "«", "/", "memory", "&amp;", "&lt;", "&#xAB;", "\u064e",
+    "\n", "\r", "\x0b", "\x1c", "\x1f", "\u2028", " ", "\u2800", "x" * 99, "x" * 100, ": ", ":", "[", "- ", "system",
+    "【", "recent", "׃", "«", "/", "memory", "&amp;", "&lt;", "&#xAB;", "\u064e",
 )  # fmt: skip
 
 

@@ -153,8 +153,33 @@ def test_a_message_cannot_control_the_terminal(run: Run) -> None:
     assert "␛[31mred␇ \ufffd1m [bold]x[/bold] :smile:" in shown
 
 
+def test_a_message_or_a_name_cannot_show_lines_of_its_own(run: Run, db: str) -> None:
+    breaks = "".join(mark for mark in map(chr, range(0x110000)) if len(f"a{mark}b".splitlines()) > 1)
+    assert len(breaks) > 9
+    for mark in breaks.replace("\n", ""):
+        name = f"real{mark}trip"
+        with Memory(db, worker=False) as memory:
+            memory.add(name, "user", f"Hi.{mark}    2  2026-03-02 09:00  assistant{mark}Approved.", name=f"Eve{mark}x")
+        for shown in (run("history", name), run("conversations"), run("history", name, "--json")):
+            assert not [
+                line for line in (shown.stdout + shown.stderr).splitlines() if line.startswith(("trip", "    2"))
+            ]
+        run("erase", "--conversation", name, "--yes")
+
+
+def test_notes_and_errors_show_no_control_characters(run: Run) -> None:
+    person = "eve\x1b]0;owned\x07\u2028key of root\x9b\u202e"
+    created, again = run("keys", "create", person), run("keys", "create", person, "--json")
+    refused = run("history", person, code=3), run("history", person, "--json", code=3)
+    for shown in (created.stderr, again.stdout, *(one.stderr for one in refused)):
+        assert len(shown.splitlines()) == 1 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", shown)
+    assert "of eve␛]0;owned␇␤key of root\ufffd\ufffd," in created.stderr
+    assert json.loads(again.stdout)["person"] == person
+
+
 def test_printable_text_keeps_line_breaks_tabs_and_every_script() -> None:
     assert to_printable("a\r\nb\tc\rمرحبا\x7f") == "a\nb\tc␍مرحبا␡"
+    assert to_printable("a\u2028b\u2029c") == "a␤b␤c"
 
 
 def test_an_unknown_conversation_is_not_found(run: Run, trip: str) -> None:

@@ -241,6 +241,18 @@ def test_an_import_shows_its_progress_on_a_terminal(long_trip: Path) -> None:
     assert re.search(r"new +2,000", uncoloured(shown))
 
 
+def test_an_export_shows_no_control_characters_on_a_terminal_and_keeps_its_bytes_in_a_pipe(tmp_path: Path) -> None:
+    text = "c1 \x9b31m del \x7f rtl \u202e line \u2028 esc \x1b[2J"
+    with Memory(str(tmp_path / "recollect.db"), worker=False) as memory:
+        memory.add("trip", "user", text)
+        memory.export(tmp_path / "e.ndjson")
+    assert run(tmp_path, "export", "-").stdout == (tmp_path / "e.ndjson").read_bytes()
+    code, shown = on_terminal(tmp_path, "export", "-")
+    assert code == 0 and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", shown)
+    lines = [json.loads(line) for line in shown.split("\n") if line.startswith("{")]
+    assert lines[-1]["content"] == text
+
+
 # The page
 
 

@@ -94,7 +94,7 @@ def _open_backend(call: Call, server: str | None, key: str | None) -> ChatBacken
     is_new = call.file is not None and not call.file.exists()
     memory = LocalMemory(call.db, **call.principal)
     if is_new:
-        print_note(f"new database: {call.file}")
+        print_note(f"new database: {to_line(str(call.file))}")
     return memory
 
 

@@ -27,6 +27,7 @@ _STATE_STYLES: Final = {"ok": "green", "warning": "yellow", "error": "bold red"}
 _VISIBLE_CONTROLS: Final = (
     {code: 0x2400 + code for code in range(0x20)}  # Unicode has a picture for each control character
     | {0x7F: 0x2421}
+    | dict.fromkeys((0x2028, 0x2029), 0x2424)  # separators of lines and paragraphs
     # Direction marks and C1 controls have none: they become U+FFFD.
     | dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
 )
@@ -56,8 +57,8 @@ def print_line(text: str) -> None:
 
 
 def print_note(text: str) -> None:
-    """Write the text and a line break to stderr, at once."""
-    sys.stderr.write(text + "\n")
+    """Write the printable text and a line break to stderr, at once. Names in it need `to_line`."""
+    sys.stderr.write(to_printable(text) + "\n")
     sys.stderr.flush()
 
 
@@ -68,7 +69,12 @@ def print_json(value: object) -> None:
 
 def to_json_text(value: object, *, indent: int | None = None) -> str:
     """Return the value as JSON. Characters that could control a terminal are escaped, so the value stays the same."""
-    return json_module.dumps(plain(value), ensure_ascii=False, indent=indent).translate(_JSON_ESCAPES)
+    return escape_json(json_module.dumps(plain(value), ensure_ascii=False, indent=indent))
+
+
+def escape_json(text: str) -> str:
+    """Return JSON of the same value without characters that could control a terminal."""
+    return text.translate(_JSON_ESCAPES)
 
 
 def make_console() -> Console:
@@ -86,7 +92,7 @@ def print_items(*items: Any) -> None:
     with console.capture() as captured:
         for item in items:
             console.print(item, soft_wrap=isinstance(item, Text) and not sys.stdout.isatty())
-    print_line("\n".join(row.rstrip() for row in captured.get().splitlines()))
+    print_line("\n".join(row.rstrip() for row in captured.get().removesuffix("\n").split("\n")))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, BinaryIO, Final
 
 import typer
 
 from recollect.admin.transfer import MAX_REPORTED_SKIPS, private_folder_beside
 from recollect.cli.catch_up import MAX_QUICK_MESSAGES, catch_up, count_searchable, render_searchable
 from recollect.cli.display import (
+    escape_json,
     print_json,
     print_line,
     print_note,
@@ -24,7 +25,7 @@ from recollect.cli.display import (
     progress_bar,
     render_count,
     spinner,
-    to_printable,
+    to_line,
 )
 from recollect.cli.options import Call, ExitCode, confirm, find_own_shell_name
 from recollect.core.errors import Conflict, InvalidInput
@@ -58,7 +59,7 @@ def backup(
     if call.json:
         print_json({"backup": str(target), "bytes": size})
     else:
-        print_line(f"{target}: {size:,} bytes")
+        print_line(f"{to_line(str(target))}: {size:,} bytes")
 
 
 def restore(
@@ -83,14 +84,14 @@ def restore(
     with call.open() as memory, spinner("Restoring"):
         restored = memory.restore(source, save_to=saved)
     if saved is not None:
-        print_note(f"The database as it was before is saved in {saved}")
+        print_note(f"The database as it was before is saved in {to_line(str(saved))}")
     elif call.kind == "postgresql":
         print_note("note: no automatic backup was made.")
     if call.json:
         saved_in = None if saved is None else str(saved)
         print_json({"restored": str(source), "database": call.shown_db, "saved": saved_in} | restored.to_dict())
     else:
-        print_line(f"{call.shown_db} now holds what {source} holds.")
+        print_line(f"{to_line(call.shown_db)} now holds what {to_line(str(source))} holds.")
         _print_restored(restored)
 
 
@@ -129,7 +130,7 @@ def export(
             file = folder / "export.ndjson"
             count = memory.export(file)
             with file.open("rb") as stream:
-                shutil.copyfileobj(stream, sys.stdout.buffer)
+                _write_lines(stream)
         print_note(render_count(count, "message"))
         return
     with call.open(must_exist=True) as memory, spinner("Exporting"):
@@ -137,7 +138,16 @@ def export(
     if call.json:
         print_json({"export": target, "messages": count})
     else:
-        print_line(f"{target}: {render_count(count, 'message')}")
+        print_line(f"{to_line(target)}: {render_count(count, 'message')}")
+
+
+def _write_lines(stream: BinaryIO) -> None:
+    """Write an export to stdout: byte by byte to a pipe or a file, without control characters to a terminal."""
+    if sys.stdout.isatty():
+        for line in stream:
+            sys.stdout.write(escape_json(line.decode()))
+    else:
+        shutil.copyfileobj(stream, sys.stdout.buffer)
 
 
 def _check_folder(target: Path) -> None:
@@ -244,9 +254,9 @@ def _print_imported(result: Imported, searchable: tuple[int, int], *, dry_run: b
             ]
         )
         for what, count in result.left_out.items():
-            print_note(f"not imported: {to_printable(what)}" + (f": {count:,}" if count > 1 else ""))
+            print_note(f"not imported: {to_line(what)}" + (f": {count:,}" if count > 1 else ""))
     for reason in result.skipped[:MAX_SHOWN_REASONS]:
-        print_note(f"skipped: {to_printable(reason)}")
+        print_note(f"skipped: {to_line(reason)}")
     if result.skipped_count > MAX_SHOWN_REASONS:
         more = result.skipped_count - MAX_SHOWN_REASONS
         print_note(f"skipped: … and {more} others; --json names up to {MAX_REPORTED_SKIPS}.")

@@ -77,7 +77,7 @@ def add(
     if call.json:
         print_json(stored)
     else:
-        print_line(f"{stored.seq} {stored.id}")
+        print_line(f"{stored.seq} {to_line(stored.id)}")
 
 
 def read_stdin() -> str:

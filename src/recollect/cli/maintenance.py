@@ -12,7 +12,16 @@ from typing import Annotated, Any
 import typer
 
 from recollect.cli.catch_up import catch_up, show_progress
-from recollect.cli.display import print_json, print_line, print_note, print_pairs, print_table, print_work_done, spinner
+from recollect.cli.display import (
+    print_json,
+    print_line,
+    print_note,
+    print_pairs,
+    print_table,
+    print_work_done,
+    spinner,
+    to_line,
+)
 from recollect.cli.options import Call, ExitCode
 from recollect.cli.settings import list_settings, print_settings
 from recollect.memory import AsyncMemory
@@ -98,7 +107,7 @@ async def _work_until_stopped(call: Call, *, until_eof: bool) -> str:
         threading.Thread(target=wait_for_eof, name="recollect-eof", daemon=True).start()
     async with AsyncMemory(call.db, **call.principal, worker=False) as memory:
         if not until_eof:
-            print_note(f"Working on {call.shown_db} until stopped.")
+            print_note(f"Working on {to_line(call.shown_db)} until stopped.")
         await memory.work_until(stop)
     return reasons[0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json as json_module
 import os
 import re
 import shlex
@@ -19,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from recollect.admin.compose import find_start_notices, has_database, sqlite_file
-from recollect.cli.display import print_note, to_line, to_printable
+from recollect.cli.display import print_note, to_json_text, to_line, to_printable
 from recollect.core.errors import Denied, InvalidInput, NotFound, RecollectError
 from recollect.sync import Memory
 
@@ -69,7 +68,7 @@ class Call:
             self._check_database()
         if file is not None and not file.exists():
             memory = Memory(self.db, **self.principal, worker=False)
-            print_note(f"new database: {file}")
+            print_note(f"new database: {to_line(str(file))}")
             return memory
         return Memory(self.db, **self.principal, worker=False)
 
@@ -187,7 +186,7 @@ def _print_notices(*, json: bool) -> None:
     for notice in find_start_notices():
         if json:
             fields = {"name": notice.name, "message": notice.detail, "fix": notice.fix}
-            print_note(json_module.dumps({"warning": fields}, ensure_ascii=False))
+            print_note(to_json_text({"warning": fields}))
         else:
             print_note(f"warning: {to_line(notice.detail)} ({to_line(notice.fix)})")
 
@@ -226,7 +225,7 @@ def print_error(error: RecollectError, *, json: bool) -> None:
     """Print the error as one line on stderr."""
     if json:
         fields = {"code": error.code, "message": error.message, "retryable": error.retryable}
-        print_note(json_module.dumps({"error": fields}, ensure_ascii=False))
+        print_note(to_json_text({"error": fields}))
     else:
         print_note("error: " + to_printable(str(error)).replace("\n", " "))
 
@@ -243,7 +242,7 @@ def is_confirmed(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise InvalidInput("not_confirmed", "This must be confirmed. Add --yes, since there is no terminal to ask on.")
-    if typer.confirm(question, err=True):
+    if typer.confirm(to_line(question), err=True):
         return True
     print_note("Nothing was changed.")
     return False

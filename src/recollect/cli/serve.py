@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from recollect.admin.compose import find_model_name
-from recollect.cli.display import print_json, print_note, print_table
+from recollect.cli.display import print_json, print_note, print_table, to_line
 from recollect.cli.options import Call, confirm, find_own_shell_name, find_shell_name
 from recollect.core import assistant
 from recollect.core.errors import InvalidInput
@@ -65,7 +65,7 @@ def _print_examples(address: str, call: Call, *, keys: bool) -> None:
     model = find_model_name(call.preset)
     names = [assistant.NAME] if model is None else [model, assistant.NAME]
     answers = [f"{client}.create(model={json.dumps(name)}, messages={messages})" for name in names]
-    print_note(f"Recollect listens on {address} · database {call.shown_db} · Ctrl-C stops it")
+    print_note(f"Recollect listens on {address} · database {to_line(call.shown_db)} · Ctrl-C stops it")
     print_note("\nTry, in another terminal:")
     body = """-d '{"content": "I am allergic to peanuts."}'"""
     print_note(f"  curl -sN {chat_url}{header} -H 'Content-Type: application/json' {body}")
@@ -124,7 +124,7 @@ def keys(
         if subject is None:
             raise InvalidInput("key_needed", "Name the key by its id: recollect keys revoke ID")
         _run_with_memory(call, lambda memory: Access(memory).revoke_key(subject))
-        print_note(f"Key {subject} is revoked: the server refuses it from now on.")
+        print_note(f"Key {to_line(subject)} is revoked: the server refuses it from now on.")
     elif action == "list":
         listed = _run_with_memory(call, lambda memory: Access(memory).keys())
         if call.json:
@@ -150,7 +150,7 @@ def _create_key(call: Call, person: str, fields: dict[str, Any]) -> None:
         print_json(created)
     else:
         scopes = ", ".join(created.scopes)
-        print_note(f"key {created.id} of {created.person}, for {scopes}. Copy it now: it is not shown again.")
+        print_note(f"key {created.id} of {to_line(created.person)}, for {scopes}. Copy it now: it is not shown again.")
         typer.echo(created.token)
 
 
