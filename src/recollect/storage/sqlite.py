@@ -353,6 +353,10 @@ class SqliteDriver:
         leave = "PRAGMA journal_mode = DELETE"
         self._open_writer().run_alone(lambda connection: connection.execute(leave).fetchall()).result()
 
+    def inspect(self, function: Callable[[apsw.Connection], T]) -> T:
+        """Return what the function finds on a connection of its own, outside any transaction."""
+        return self._run_aside(function).result()
+
     def compact(self) -> None:
         """Write the file again from its live rows."""
         self._open_writer().run_alone(rewrite).result()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import apsw
@@ -31,6 +31,7 @@ MAX_FREE_PAGES: Final = 64  # a file may keep so many; it always has some
 PAGES_PER_RELEASE: Final = 2000  # writers wait while pages are released
 CHECKPOINT_TRY_MILLISECONDS: Final = 50
 CHECKPOINT_POLL_SECONDS: Final = 0.05
+MAX_KEY: Final = 2**53  # of a row; far above it SQLite gives out no new ones
 BUSY_SECONDS: Final = 120.0  # an erase holds the lock while it rewrites the file
 
 
@@ -243,3 +244,20 @@ def _check_file(path: str) -> list[Finding]:
     if free < DISK_WARNING_BYTES:
         findings.append(Finding("disk", "warning", f"only {free:,} bytes are free", "free some space"))
     return findings
+
+
+def stream_rows(connection: apsw.Connection, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Yield these columns of all rows of a table, one row at a time. The names must come from our own schema."""
+    yield from connection.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608
+
+
+def find_wrong_number(connection: apsw.Connection) -> str | None:
+    """Return the column whose numbers would keep new rows from being stored. None: there is none."""
+    beyond = (
+        "SELECT count(*) FROM messages m JOIN conversations c ON c.key = m.conversation_key WHERE m.seq > c.last_seq"
+    )
+    if _read_number(connection, beyond):
+        return "conversations.last_seq"
+    if _read_number(connection, f"SELECT count(*) FROM sqlite_sequence WHERE seq > {MAX_KEY}"):  # noqa: S608
+        return "sqlite_sequence.seq"
+    return None
