@@ -49,7 +49,7 @@ SCOPE_TABLES = {
 
 # Methods of the store that serve everybody: opening, derived work, keys and sessions, clean-up.
 WHOLE_STORE = {
-    "open", "close", "enable_inline_reads", "due", "finish", "pending_erasures", "finish_erasures", "purge",
+    "open", "hurry", "close", "enable_inline_reads", "due", "finish", "pending_erasures", "finish_erasures", "purge",
     "still_contains", "take_lease", "release_lease", "lease_holders", "free_leases", "forget", "find_in_files",
     "read_start", "find_erased", "backup", "restore", "work_left", "maintain", "examine",
     "use_embedder", "embedders", "current_embedder", "save_recalls", "forget_recalls", "recheck", "recheck_crowded",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from support.postgres import schema_of
 FETCHED = Path(sys.prefix) / "pgbouncer"  # where tools/fetch_pgbouncer.py puts it
 SERVER_CONNECTIONS = 2
 MAX_CLIENTS = 400
+QUERY_WAIT_SECONDS = 120  # pgbouncer's own default: how long a client waits for a server connection
 START_SECONDS = 60
 CONNECT_QUERY = "SET synchronous_commit = local"  # so that a test sees if we change the session
 _SETTINGS = """
@@ -36,6 +38,7 @@ pool_mode = transaction
 default_pool_size = {connections}
 max_client_conn = {clients}
 server_login_retry = 1
+query_wait_timeout = {query_wait_seconds}
 """
 
 
@@ -62,12 +65,12 @@ def direct(location: str) -> str:
 class Pooler:
     """A running pgbouncer in front of a server."""
 
-    def __init__(self, server: str, folder: Path, connections: int) -> None:
+    def __init__(self, server: str, folder: Path, connections: int, query_wait_seconds: int) -> None:
         program = find_pgbouncer()
         assert program is not None
         self._program, self._environment = program
         self._server = conninfo_to_dict(server)
-        self._folder, self._connections = folder, connections
+        self._folder, self._connections, self._query_wait_seconds = folder, connections, query_wait_seconds
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -104,6 +107,7 @@ class Pooler:
                 listen_port=self.port,
                 connections=self._connections,
                 clients=MAX_CLIENTS,
+                query_wait_seconds=self._query_wait_seconds,
             )
         )
         file.chmod(0o644)
@@ -134,6 +138,16 @@ class Pooler:
                     raise AssertionError(f"pgbouncer does not answer: {said}") from error
                 time.sleep(0.02)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it answer nothing in the block, although connections stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End it at once, with all connections of clients."""
         if self._process is not None:
@@ -143,12 +157,14 @@ class Pooler:
 
 
 @contextmanager
-def running_pooler(server: str, *, connections: int = SERVER_CONNECTIONS) -> Iterator[Pooler]:
+def running_pooler(
+    server: str, *, connections: int = SERVER_CONNECTIONS, query_wait_seconds: int = QUERY_WAIT_SECONDS
+) -> Iterator[Pooler]:
     """Yield a pooler in front of a server, and end it afterwards."""
     with tempfile.TemporaryDirectory(prefix="recollect-pooler-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # as root it runs under another user
-        pooler = Pooler(server, folder, connections)
+        pooler = Pooler(server, folder, connections, query_wait_seconds)
         try:
             pooler.start()
             yield pooler

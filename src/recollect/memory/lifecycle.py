@@ -184,6 +184,7 @@ class Lifecycle:
             return
         async with self._shared.opening:
             if self._shared.state == "open":
+                self._store.hurry()  # work that waits for a database that hangs would never stop
                 self._work.briefs.stop()
                 self._work.stop()
                 task = self._shared.task

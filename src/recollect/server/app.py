@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from recollect.admin.access import Access
 from recollect.chat.chats import Chats
 from recollect.chat.completions import Completions
-from recollect.core.errors import RecollectError
+from recollect.core.errors import RecollectError, StoreUnavailable
 from recollect.memory import AsyncMemory
 from recollect.server import (
     api_page,
@@ -42,6 +42,7 @@ from recollect.server.telemetry import ServerMetrics
 from recollect.settings import Settings
 
 ANSWER_GRACE_SECONDS: Final = 1.0  # for answers to end at shutdown, and as long again to be stored
+READY_SECONDS: Final = 3.0  # for the database to answer a probe
 FLUSH_SECONDS: Final = 5.0  # between writes of buffered metrics and audit entries
 MAX_KEPT_PAGES: Final = 8  # pages of the reference, one for each address by which the server is called
 API_DESCRIPTION: Final = (
@@ -200,11 +201,15 @@ def _add_operation_routes(app: FastAPI, parts: ServerParts, server_metrics: Serv
 
     @app.get("/readyz", response_model=schemas.HealthOut, tags=["operation"], responses=problems.problem_responses(503))
     async def readyz() -> Response:
-        """Check that the database answers."""
+        """Check that the database answers, within three seconds."""
         try:
-            await parts.access.requires_keys(fresh=True)
+            async with asyncio.timeout(READY_SECONDS):
+                await parts.access.requires_keys(fresh=True)
         except RecollectError as error:
             return problems.error_response(error)
+        except TimeoutError:
+            detail = f"The database did not answer within {READY_SECONDS:.0f} seconds."
+            return problems.error_response(StoreUnavailable("store_unreachable", detail))
         return json_response({"status": "ok", "version": app.version})
 
     @app.get("/metrics", response_class=Response, tags=["operation"], responses={200: {"content": {"text/plain": {}}}})

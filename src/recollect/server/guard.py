@@ -6,6 +6,7 @@ request: method, route, status, sizes, times and the id of the key. It never log
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -147,8 +148,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         start, record = time.perf_counter(), _RequestRecord()
-        headers = _read_headers(scope)
-        request_id = uuid.uuid4().hex[:16]
+        headers, request_id = _read_headers(scope), uuid.uuid4().hex[:16]
         scope.setdefault("state", {})["request_id"] = request_id
         cors = self._cors_headers(headers.get("origin"))
 
@@ -179,6 +179,10 @@ class Guard:
         except Refusal as refusal:
             if record.status == 0:
                 await refusal.response_at(scope["path"])(scope, receive, send)
+        except asyncio.CancelledError:  # the server stops, and the request did not end in time
+            if record.status != 0:
+                raise
+            await problems.stopping_response(scope["path"])(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - the border of a request; the error's text must not reach a log
             log_unexpected(log, "a request", error)
             if record.status == 0:
@@ -253,8 +257,7 @@ class Guard:
     def _cors_headers(self, origin: str | None) -> list[tuple[bytes, bytes]]:
         """Return the CORS headers for an origin that the operator allows, else none.
 
-        Any request header is allowed, since clients of the OpenAI API send several of their own. That is safe because
-        cookies are never sent across origins.
+        Any request header is allowed: clients of the OpenAI API send several of their own, and cookies stay at home.
         """
         if origin is None or origin not in self._rules.origins:
             return []
@@ -275,7 +278,8 @@ class Guard:
         about that at every request: here if there were no keys, and below before a request is refused.
         """
         path, method = scope["path"], scope["method"]
-        if path == "/healthz" or (path in api_page.PATHS and method in SAFE_METHODS):  # the database is not asked
+        is_probe = path in ("/healthz", "/readyz")  # must be answered although the database is not
+        if is_probe or (path in api_page.PATHS and method in SAFE_METHODS):
             return None
         try:
             if self._rules.may_be_keyless and not await self._access.requires_keys():
@@ -290,10 +294,8 @@ class Guard:
             if grant is None and self._rules.may_be_keyless and not await self._access.requires_keys(fresh=True):
                 return self._local_grant()
         except RecollectError as error:
-            if path == "/readyz":
-                return None
-            status = error_status.status_of(error)
-            raise Refusal(status, error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable) from error
+            status, retry = error_status.status_of(error), {"Retry-After": "1"}
+            raise Refusal(status, error.code, error.message, retry, retryable=error.retryable) from error
         if grant is None:
             raise Refusal(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant

@@ -74,6 +74,12 @@ def unexpected_response(path: str) -> Response:
     return refusal_response(path, 500, "unexpected", "Something unexpected failed; the server's log says where.")
 
 
+def stopping_response(path: str) -> Response:
+    """Build the response for a request that is cut because the server stops."""
+    detail = "The server stopped before this was answered. It may have been done or not; ask again."
+    return refusal_response(path, 503, "server_stopping", detail, headers={"Retry-After": "1"}, retryable=True)
+
+
 def refusal_response(
     path: str,
     status: int,

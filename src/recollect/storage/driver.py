@@ -155,6 +155,13 @@ class Driver(Protocol):
         """
         ...
 
+    def hurry(self) -> None:
+        """Let no call hang from now on, because the memory is being closed.
+
+        When one takes seconds, it fails, and so does everything after it.
+        """
+        ...
+
     def close(self) -> None:
         """Finish what is queued, then release the database."""
         ...

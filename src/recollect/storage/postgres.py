@@ -19,14 +19,15 @@ from psycopg import errors, sql
 
 from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Finding
-from recollect.runtime.forks import HomeProcess, keep_in_children
+from recollect.runtime.forks import HomeProcess
 from recollect.storage import migrations as schema
 from recollect.storage import tables
 from recollect.storage.backup_file import upgraded_copy
 from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction
 from recollect.storage.group_commit import GroupCommit
 from recollect.storage.kept_state import read_kept
-from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, connect, read_address
+from recollect.storage.open_connections import OpenConnections
+from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, read_address
 from recollect.storage.postgres_errors import NotBegunError, server_errors_translated
 from recollect.storage.private_folder import clear_abandoned, private_files
 from recollect.storage.queries import insert_statement, load, postgres_spelling
@@ -36,6 +37,7 @@ from recollect.storage.sqlite_file import read_blocks
 
 log = logging.getLogger(__name__)
 
+MAX_CHECK_SECONDS: Final = 5.0  # a connection that broke says so at once; a server that hangs would hang again
 _MAX_ATTEMPTS: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
 _COMMIT: Final = sql.SQL("COMMIT")
@@ -95,8 +97,7 @@ class PostgresDriver:
         self._queries = {name: _to_sql(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
         self._pool = ThreadPoolExecutor(connections, thread_name_prefix="recollect-postgres")
         self._local = threading.local()
-        self._lock = threading.Lock()
-        self._open_connections: set[Connection] = set()
+        self._connections = OpenConnections(self._address)
         self._group_commit = GroupCommit(self._handle, self._start)
         self._home: HomeProcess | None = None  # set when it is opened
 
@@ -104,42 +105,32 @@ class PostgresDriver:
 
     def has_schema(self) -> bool:
         with server_errors_translated():
-            connection = self._connect()
+            connection = self._connections.connect()
             try:
                 return self._run(connection, self._begin_read, lambda tx: bool(self._read_applied(connection)))
             finally:
-                self._drop(connection)
+                self._connections.drop(connection)
 
     def open(self, now: int) -> None:
         self._home = HomeProcess()
         clear_abandoned(None)
         with server_errors_translated():
-            connection = self._connect()
+            connection = self._connections.connect()
             try:
                 self._migrate(connection, now)
             finally:
-                self._drop(connection)
+                self._connections.drop(connection)
+
+    def hurry(self) -> None:
+        self._connections.hurry()
 
     def close(self) -> None:
-        """Finish what is queued, then disconnect. In a forked child, do nothing."""
+        """Finish what is queued, as long as the server answers, then disconnect. In a forked child, do nothing."""
         if self._home is not None and self._home.is_elsewhere:
             return
+        self._connections.hurry()  # so that the threads end
         self._pool.shutdown(wait=True)
-        for connection in tuple(self._open_connections):
-            self._drop(connection)
-
-    def _connect(self) -> Connection:
-        connection = connect(self._address)
-        keep_in_children(connection)
-        with self._lock:
-            self._open_connections.add(connection)
-        return connection
-
-    def _drop(self, connection: Connection) -> None:
-        with self._lock:
-            self._open_connections.discard(connection)
-        with suppress(psycopg.Error):
-            connection.close()
+        self._connections.close()
 
     def _migrate(self, connection: Connection, now: int) -> None:
         """Apply outstanding migrations, each in a transaction of its own."""
@@ -268,21 +259,31 @@ class PostgresDriver:
     def _on_connection(self, function: Callable[[Connection], T]) -> T:
         """Run a function on this thread's connection, or on a new one if that broke while it was idle."""
         with server_errors_translated():
-            connection = getattr(self._local, "connection", None)
-            if connection is not None and not connection.closed:
-                try:
-                    connection.execute("SELECT 1", prepare=False)
-                except psycopg.OperationalError:
-                    self._drop(connection)
-                    connection = None
-            if connection is None or connection.closed:
-                connection = self._local.connection = self._connect()
+            connection = self._find_connection()
             try:
-                return function(connection)
+                with self._connections.using(connection):
+                    return function(connection)
             except NotBegunError:  # a pooler may have lost its server, or been restarted, since the last statement
-                self._drop(connection)
-                self._local.connection = self._connect()
-            return function(self._local.connection)
+                self._connections.drop(connection)
+                connection = self._local.connection = self._connections.connect()
+            with self._connections.using(connection):
+                return function(connection)
+
+    def _find_connection(self) -> Connection:
+        """Return this thread's connection, or a new one if that broke. Whoever waited in vain does not wait again."""
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and not connection.closed:
+            start = time.monotonic()
+            try:
+                with self._connections.using(connection):
+                    connection.execute("SELECT 1", prepare=False)
+                return connection
+            except psycopg.OperationalError:
+                self._connections.drop(connection)
+                if time.monotonic() - start > MAX_CHECK_SECONDS:
+                    raise
+        connection = self._local.connection = self._connections.connect()
+        return connection
 
     def _handle(self, handler: Handler[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
         handle_items = self._with_schema_check(lambda tx: handler(tx, items))

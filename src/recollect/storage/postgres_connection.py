@@ -7,6 +7,7 @@ each transaction, with the statement that begins it. Statements are prepared onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -19,7 +20,7 @@ from recollect.storage.driver import Row
 
 Connection = psycopg.Connection[Row]
 
-CONNECT_TIMEOUT_SECONDS: Final = 10
+CONNECT_TIMEOUT_SECONDS: Final = 5  # a connection that is being made cannot be cut, and a server ends within ten
 PREPARE_THRESHOLD: Final = 5  # a statement is prepared when it is executed for the sixth time: saves a third of an add
 MAX_SCHEMA_BYTES: Final = 63  # a longer name would be cut by the server
 _SCHEMA_PARAMETER: Final = "schema="
@@ -67,8 +68,11 @@ def read_address(location: str) -> Address:
     return Address(dsn, schema)
 
 
-def connect(address: Address) -> Connection:
-    """Return a new connection. It leaves nothing behind in the server's session, unless it is the only user of it."""
+def connect(address: Address, *, accept: Callable[[Connection], None] = lambda _: None) -> Connection:
+    """Return a new connection. It leaves nothing behind in the server's session, unless it is the only user of it.
+
+    `accept` is called with it before anything is asked of the server.
+    """
     try:
         connection: Connection = psycopg.connect(
             address.dsn,
@@ -87,6 +91,7 @@ def connect(address: Address) -> Connection:
             ) from None
         raise
     try:
+        accept(connection)
         if not is_pooled(connection):
             connection.prepare_threshold = PREPARE_THRESHOLD
     except BaseException:

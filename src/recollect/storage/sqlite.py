@@ -138,6 +138,9 @@ class SqliteDriver:
         if self._readers:
             self._pool = ThreadPoolExecutor(self._readers, thread_name_prefix="recollect-reader")
 
+    def hurry(self) -> None:
+        """Do nothing: a file does not hang."""
+
     def close(self) -> None:
         """Finish what is queued, then release the file. In a forked child, do nothing."""
         if self._home is not None and self._home.is_elsewhere:

@@ -88,6 +88,10 @@ class SqlStore:
 
         await self._write(prepare)
 
+    def hurry(self) -> None:
+        """Let no call hang from now on, because the memory is being closed; see `Driver.hurry`."""
+        self._driver.hurry()
+
     async def close(self) -> None:
         """Finish what is queued, then release the database."""
         await asyncio.to_thread(self._driver.close)
