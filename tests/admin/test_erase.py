@@ -19,6 +19,7 @@ from recollect import InvalidInput, Memory, NotFound
 from recollect.core import word_index
 from recollect.storage.sqlite_file import read_blocks
 from recollect.testing import FakeEmbedder
+from support.postgres import guest_role
 from support.summaries import wait_until
 from support.tables import ask, stored_entries, stored_vectors
 
@@ -247,6 +248,21 @@ def test_on_postgresql_the_receipt_says_what_logs_and_backups_keep(pg: str, cloc
         receipt = memory.erase(conversation="trip")
         assert not receipt.pending
         assert any("write-ahead log" in line for line in receipt.kept_elsewhere)
+        assert any("unused space of the tables' pages" in line for line in receipt.kept_elsewhere)
+
+
+def test_where_the_role_may_not_vacuum_the_erase_is_pending_and_the_doctor_warns(pg: str) -> None:
+    with guest_role(pg) as location, Memory(location, worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "hello there")
+        receipt = memory.erase(conversation="trip")
+        assert receipt.pending
+        assert any("until their owner runs VACUUM" in line for line in receipt.kept_elsewhere)
+        (finding,) = [finding for finding in memory.check() if finding.name == "ownership"]
+        assert finding.state == "warning"
+        memory.drain()
+    with Memory(pg, worker=False, embedder=FakeEmbedder()) as memory:
+        assert all(finding.name != "ownership" for finding in memory.check())
+        assert memory.drain().counts["erasures"] == 1  # the owner finishes it
 
 
 def test_text_that_another_person_wrote_too_is_not_counted_as_remaining(open_memory: Open) -> None:

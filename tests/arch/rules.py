@@ -47,6 +47,7 @@ SQL_WRITERS = {
     "storage/sqlite_schema.py",
     "storage/postgres.py",
     "storage/postgres_connection.py",
+    "storage/postgres_purge.py",
     "storage/queries.py",
 }  # where the schema is not there yet
 DRIVERS = re.compile(r"recollect\.storage\.(sqlite|postgres)")  # what knows which database runs

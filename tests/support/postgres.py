@@ -109,6 +109,28 @@ class SchemaPool:
         self._connection.execute(sql.SQL("; ").join([*deletes, *resets]))
 
 
+@contextmanager
+def guest_role(dsn: str) -> Iterator[str]:
+    """Yield the DSN of a schema for a role that may read and write all tables, and owns none."""
+    name, schema = f"guest_{uuid.uuid4().hex[:12]}", sql.Identifier(schema_of(dsn))
+    role = sql.Identifier(name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(name)))
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, role))
+        for rights, kind in (("SELECT, INSERT, UPDATE, DELETE", "TABLES"), ("USAGE", "SEQUENCES")):
+            grant = sql.SQL("GRANT {} ON ALL {} IN SCHEMA {} TO {}")
+            connection.execute(grant.format(sql.SQL(rights), sql.SQL(kind), schema, role))
+        yield as_role(dsn, name, name)
+        connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
+        connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def as_role(dsn: str, user: str, password: str) -> str:
+    """Return an address with another user and password."""
+    start, _, rest = dsn.partition("://")
+    return f"{start}://{user}:{password}@{rest.rpartition('@')[2]}"
+
+
 def _dsn(server: str, schema: str) -> str:
     return f"{server}{'&' if '?' in server else '?'}options=-csearch_path%3D{schema}"
 

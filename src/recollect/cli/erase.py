@@ -148,5 +148,7 @@ def print_receipt(receipt: Receipt, *, json: bool) -> None:
             ]
         )
     if receipt.pending:
-        print_note("warning: another process still reads old pages. `recollect worker` finishes when it lets go.")
+        print_note(
+            "warning: old pages are still in use, or may not be vacuumed. `recollect worker` finishes when it can."
+        )
         raise typer.Exit(ExitCode.DEGRADED)

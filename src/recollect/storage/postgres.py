@@ -21,7 +21,6 @@ from recollect.core.errors import StoreUnavailable
 from recollect.core.models import Finding
 from recollect.runtime.forks import HomeProcess
 from recollect.storage import migrations as schema
-from recollect.storage import tables
 from recollect.storage.backup_file import upgraded_copy
 from recollect.storage.driver import Handler, I, Params, PurgeResult, Row, T, Transaction, TxFunction
 from recollect.storage.group_commit import GroupCommit
@@ -29,7 +28,8 @@ from recollect.storage.kept_state import read_kept
 from recollect.storage.open_connections import OpenConnections
 from recollect.storage.postgres_connection import POOLER_ERRORS, Connection, read_address
 from recollect.storage.postgres_errors import NotBegunError, server_errors_translated
-from recollect.storage.private_folder import clear_abandoned, private_files
+from recollect.storage.postgres_purge import examine_ownership, purge
+from recollect.storage.private_folder import clear_abandoned
 from recollect.storage.queries import insert_statement, load, postgres_spelling
 from recollect.storage.row_restore import RowRestore, copy_to_file, open_copy
 from recollect.storage.sqlite_errors import reading_backup
@@ -42,14 +42,6 @@ _MAX_ATTEMPTS: Final = 8
 _MIGRATION_LOCK: Final = 0x5245434F4C4C4543  # "RECOLLEC": one migrator at a time
 _COMMIT: Final = sql.SQL("COMMIT")
 _ROLLBACK: Final = sql.SQL("ROLLBACK")
-
-# Finds a transaction that began before this one. Other vacuums do not count: PostgreSQL cleans up regardless of them.
-_FIND_OLDER: Final = sql.SQL(
-    "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
-    " AND greatest(age(backend_xmin), age(backend_xid)) >= age(CAST(%(xid)s AS xid))"
-    " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) LIMIT 1"
-)
-_PURGE_WAIT_SECONDS: Final = 1.0  # how long a purge waits for older transactions
 
 
 def _to_sql(query: str) -> sql.SQL:
@@ -292,30 +284,7 @@ class PostgresDriver:
     # Maintenance
 
     def purge(self, *, may_wait: bool = True) -> Future[PurgeResult]:
-        return self._submit(self._purge)
-
-    def _purge(self, connection: Connection) -> PurgeResult:
-        """Vacuum when no older transaction can see the deleted rows. One that stays too long leaves them pending.
-
-        Older transactions are looked for before the vacuum: one that held rows while it ran may be gone afterwards.
-        """
-        own_id = connection.execute("SELECT pg_current_xact_id()::xid::text AS xid").fetchone()
-        deadline = time.monotonic() + _PURGE_WAIT_SECONDS
-        while is_held := connection.execute(_FIND_OLDER, own_id, prepare=False).fetchone() is not None:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(_PURGE_WAIT_SECONDS / 50)
-        for table in tables.VACUUMED:
-            connection.execute(sql.SQL("VACUUM {}").format(self._address.table(table)))
-        settings = connection.execute(
-            "SELECT name, setting FROM pg_settings WHERE name IN ('archive_mode', 'max_wal_size')"
-        ).fetchall()
-        values = {row["name"]: row["setting"] for row in settings}
-        kept = [f"write-ahead log: until recycled (about {values.get('max_wal_size')} MB of further writes)"]
-        if values.get("archive_mode") != "off":
-            kept.append("archived write-ahead log: until your archive's retention removes it")
-        kept.append("base backups and dumps made before: until you delete them")
-        return PurgeResult(pending=is_held, kept_elsewhere=(*kept, *map(str, private_files(None))))
+        return self._submit(lambda connection: purge(connection, self._address))
 
     def maintain(self) -> Future[None]:
         """Do nothing: the server maintains its own files."""
@@ -335,7 +304,7 @@ class PostgresDriver:
         sync = connection.execute("SHOW fsync").fetchone()
         if sync and sync["fsync"] != "on":
             findings.append(Finding("fsync", "error", "fsync is off: a crash may lose messages", "set fsync = on"))
-        return findings
+        return [*findings, *examine_ownership(connection, self._address)]
 
     def backup(self, target: str) -> Future[None]:
         return self._submit(lambda connection: self._backup(connection, target))
