@@ -1,0 +1,121 @@
+"""What a PostgreSQL server refuses is told apart: what to change, and whether it is worth trying again."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from recollect import Memory, RecollectError, StoreUnavailable
+from recollect.storage import postgres_errors
+from recollect.storage.postgres import PostgresDriver
+from support.pooler import Pooler
+from support.postgres import as_role, guest_role
+
+SECRET = "hunter2hunter2"
+
+
+def failure_at(location: str) -> tuple[str, bool]:
+    """Return the code of the error when a memory is opened, and whether it is retryable."""
+    with pytest.raises(RecollectError) as caught:
+        Memory(location, worker=False)
+    assert SECRET not in str(caught.value)
+    return caught.value.code, caught.value.retryable
+
+
+def with_parameter(location: str, parameter: str) -> str:
+    return f"{location}{'&' if '?' in location else '?'}{parameter}"
+
+
+@contextmanager
+def fake_server(answer: bytes) -> Iterator[str]:
+    """Yield the address of a server that sends these bytes to whoever connects, and ends the connection."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"postgresql://sara:{SECRET}@127.0.0.1:{listening.getsockname()[1]}/memory?sslmode=disable"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def fatal(sqlstate: str, text: str) -> bytes:
+    """Return the message of PostgreSQL's protocol for a fatal error."""
+    fields = b"".join(
+        kind + value.encode() + b"\0" for kind, value in ((b"S", "FATAL"), (b"C", sqlstate), (b"M", text))
+    )
+    return b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "text", "failure"),
+    [
+        ("28P01", 'password authentication failed for user "sara"', ("store_denied", False)),
+        (
+            "28000",
+            'no pg_hba.conf entry for host "::1", user "sara", database "memory", SSL off',
+            ("store_denied", False),
+        ),
+        ("08P01", "no such user: sara", ("store_denied", False)),
+        ("08P01", "no such database: memory", ("store_not_found", False)),
+        ("08P01", "SSL required", ("store_tls", False)),
+        ("08P01", "no more connections allowed (max_client_conn)", ("store_too_many_connections", True)),
+        ("53300", "sorry, too many clients already", ("store_too_many_connections", True)),
+        ("57P03", "the database system is starting up", ("store_unreachable", True)),
+    ],
+)
+def test_a_refused_connection_says_what_to_change(sqlstate: str, text: str, failure: tuple[str, bool]) -> None:
+    with fake_server(fatal(sqlstate, text)) as location:
+        assert failure_at(location) == failure
+
+
+def test_a_server_refuses_roles_databases_and_parameters_by_their_names(pg: str, pg_server: str) -> None:
+    assert failure_at(as_role(pg, "nobody_of_this_name", SECRET)) == ("store_denied", False)
+    assert failure_at(pg_server.replace("/postgres?", "/no_such_database?")) == ("store_not_found", False)
+    assert failure_at(with_parameter(pg, "sslmode=sometimes")) == ("store_refused_parameter", False)
+    assert failure_at(with_parameter(pg_server, "options=-cno_such_thing%3D1")) == ("store_refused_parameter", False)
+
+
+def test_a_pooler_without_tls_is_not_called_unreachable(pooler: Pooler) -> None:
+    assert failure_at(with_parameter(pooler.dsn(), "sslmode=require")) == ("store_tls", False)
+
+
+def test_a_role_with_too_many_connections_may_try_again(pg: str) -> None:
+    with guest_role(pg) as location, psycopg.connect(pg, autocommit=True) as server:
+        role = psycopg.conninfo.conninfo_to_dict(location)["user"]
+        server.execute(sql.SQL("ALTER ROLE {} CONNECTION LIMIT 0").format(sql.Identifier(str(role))))
+        assert failure_at(location) == ("store_too_many_connections", True)
+
+
+def test_a_cancelled_statement_has_a_code_of_its_own_and_is_logged_once_without_its_text(
+    pg: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_errors, "_logged", set())
+    driver = PostgresDriver(with_parameter(pg, "connect_timeout=9"))
+    driver.open(0)
+
+    def wait_too_long(tx: object) -> None:
+        tx._connection.execute("SET LOCAL statement_timeout = 1")  # type: ignore[attr-defined]
+        tx._connection.execute("SELECT pg_sleep(60), 'what sara said'")  # type: ignore[attr-defined]
+
+    with closing(driver), caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable) as caught:
+                driver.write(wait_too_long).result()
+            assert (caught.value.code, caught.value.retryable) == ("store_timeout", True)
+    (record,) = [record for record in caplog.records if record.name == postgres_errors.__name__]
+    assert record.getMessage() == "store_timeout: QueryCanceled, SQLSTATE 57014"
