@@ -7,13 +7,24 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 
-from recollect import AsyncMemory, InvalidInput, Memory, NotFound, ProviderUnavailable, count_tokens_for_messages
+from recollect import (
+    AsyncMemory,
+    InvalidInput,
+    Memory,
+    NotFound,
+    ProviderUnavailable,
+    StoreUnavailable,
+    count_tokens_for_messages,
+)
 from recollect.core import word_index
 from recollect.core.language import analyser
 from recollect.core.models import Principal
@@ -24,6 +35,8 @@ from recollect.jobs.worker import Worker
 from recollect.storage.jobs import Lease
 from recollect.storage.message_index import CURSOR as INDEX
 from recollect.testing import FakeClock, FakeEmbedder
+from support.postgres import guest_role
+from support.serving import wait_for
 from support.tables import stored_entries
 
 Open = Callable[..., Memory]
@@ -347,3 +360,44 @@ def test_work_until_ends_when_it_is_stopped(location: str) -> None:
             assert (await memory.stats())["counted"] == 1
 
     asyncio.run(scenario())
+
+
+class LockingOut(FakeEmbedder):
+    """Embeds once, and then lets the database refuse its user and end all its connections."""
+
+    def __init__(self, server: psycopg.Connection, role: str) -> None:
+        super().__init__()
+        self._server, self._role = server, role
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        self._server.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(self._role)))
+        self._server.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = %s", (self._role,)
+        )
+        return await super().embed(texts)
+
+
+@contextmanager
+def locked_out_later(pg: str) -> Iterator[tuple[str, FakeEmbedder]]:
+    """Yield an address with messages to embed, and an embedder after whose first call the database is gone."""
+    with guest_role(pg) as location, psycopg.connect(pg, autocommit=True) as server:
+        with Memory(location, worker=False, embedder=FakeEmbedder()) as memory:
+            for number in range(6):
+                memory.add(f"trip {number}", "user", "I like tea, and trains.")
+        yield location, LockingOut(server, str(psycopg.conninfo.conninfo_to_dict(location)["user"]))
+
+
+def test_a_database_that_is_gone_ends_the_work_with_one_error_of_ours(pg: str) -> None:
+    async def drain(location: str, embedder: FakeEmbedder) -> None:
+        async with AsyncMemory(location, worker=False, embedder=embedder) as memory:
+            await memory._work.indexing.drain()  # `rebuild` drains this one beside others
+
+    with locked_out_later(pg) as (location, embedder), pytest.raises(StoreUnavailable) as caught:
+        asyncio.run(drain(location, embedder))
+    assert caught.value.code == "store_denied"
+
+
+def test_a_database_that_is_gone_is_a_warning_to_the_worker(pg: str, caplog: pytest.LogCaptureFixture) -> None:
+    with locked_out_later(pg) as (location, embedder), Memory(location, worker=True, embedder=embedder):
+        wait_for(lambda: "the worker cannot reach its store: store_denied" in caplog.text)
+    assert "unexpectedly" not in caplog.text and "Traceback" not in caplog.text

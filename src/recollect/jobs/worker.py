@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -172,9 +172,7 @@ class Worker:
             if should_end():
                 return False
             progress_before = tally.progress
-            async with asyncio.TaskGroup() as group:  # side by side, so that their small writes share commits
-                tasks = [group.create_task(self._attend(job, work, stop, tally)) for work in works]
-            successes = [task.result() for task in tasks]
+            successes = await _run_all([self._attend(job, work, stop, tally) for work in works])
             all_done = all_done and all(successes) and all(work.is_last for work in works)
             failed_pages += not all(successes)
             if tally.progress > progress_before or failed_pages == MAX_FAILED_PAGES:
@@ -228,6 +226,27 @@ class Worker:
             return False
         tally.counts[step.name] += done  # after the await: other steps count meanwhile
         return True
+
+
+async def _run_all(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
+    """Run works side by side, so that their small writes share commits. Return their results.
+
+    If only errors of ours end them, such as a database that is gone, raise one of these in place of the group.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as errors:
+        _, others = errors.split(RecollectError)
+        if others is None:
+            raise _first_of(errors) from errors
+        raise
+    return [task.result() for task in tasks]
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """Return the first error in a group, which may hold groups."""
+    return _first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def is_ending(error: BaseException) -> bool:
