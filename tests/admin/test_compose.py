@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from recollect import AsyncMemory, InvalidInput, Memory, Settings
-from recollect.admin.compose import _embedder_key
+from recollect.admin.compose import _embedder_key, has_database, sqlite_file
+from recollect.cli import app
 from recollect.providers.openai import OpenAIEmbedder, OpenAIModel
 from recollect.testing import FakeEmbedder, FakeModel
 from support.fault_server import FaultServer
@@ -29,6 +32,30 @@ def test_an_address_in_the_settings_makes_a_model_and_an_embedder() -> None:
 
     with FaultServer() as server:
         asyncio.run(scenario(server.url))
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["host=127.0.0.1 dbname=memory password=hunter2", "password = hunter2", "port=5432 user=sara", " dbname=x "],
+)
+def test_the_key_value_form_of_libpq_is_no_file_and_is_not_repeated(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for refuse in (Memory, has_database, sqlite_file):
+        with pytest.raises(InvalidInput) as caught:
+            refuse(location)
+        assert caught.value.code == "invalid_location"
+        assert "hunter2" not in str(caught.value) and "postgresql://" in str(caught.value)
+    run = CliRunner().invoke(app, ["--db", location, "history"])
+    assert (run.exit_code, "hunter2" in run.output) == (2, False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_with_an_equals_sign_is_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "user=sara"
+    folder.mkdir()
+    assert sqlite_file(folder / "my memory=1.db") == folder / "my memory=1.db"
 
 
 def test_objects_that_are_passed_in_win_over_addresses() -> None:

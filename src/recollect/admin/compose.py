@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ _MODEL_UNNAMED: Final = (
     "or prompt_id_summary_global for a hosted prompt (RECOLLECT_PROMPT_ID_SUMMARY_GLOBAL)."
 )
 _EMBEDDER_UNNAMED: Final = "embedder_url names no embedder: set embedder_name too (RECOLLECT_EMBEDDER_NAME)."
+_LIBPQ_PARAMETER: Final = re.compile(r"(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
 MAX_CONNECT_SECONDS: Final = 5.0
 KEY_SECRET_VARIABLE: Final = "RECOLLECT_KEY_SECRET"  # noqa: S105 - the name of a variable
 
@@ -298,6 +300,9 @@ def _sqlite_path(text: str) -> str:
         if scheme != "sqlite" or not path.strip("/"):
             raise InvalidInput("invalid_location", "Write sqlite:///relative/path or sqlite:////absolute/path.")
         return unquote(path)
+    if _LIBPQ_PARAMETER.search(text):  # the text may hold a password, so it is not repeated
+        message = "PostgreSQL is named by an address, not by key=value: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+        raise InvalidInput("invalid_location", message)
     if "://" in text:
         raise InvalidInput("invalid_location", f"Unknown kind of database: {text.split('://')[0]}://")
     return text
