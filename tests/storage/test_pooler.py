@@ -206,7 +206,8 @@ def test_a_schema_in_the_address_is_made_and_used(kind: str, pg_server: str, req
 
 
 @pytest.mark.parametrize(
-    "query", ["schema=", f"schema={'x' * 64}", "schema=%00", "schema=a%00b", f"schema={'%C3%B6' * 32}"]
+    "query",
+    ["schema=", "schema=pg_mine", f"schema={'x' * 64}", "schema=%00", "schema=a%00b", f"schema={'%C3%B6' * 32}"],
 )
 def test_a_schema_that_cannot_be_named_is_refused(query: str) -> None:
     with pytest.raises(InvalidInput) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from recollect.storage import postgres_errors
 from recollect.storage.postgres import PostgresDriver
 from support.pooler import Pooler
 from support.postgres import as_role, guest_role
+from support.serving import TIMEOUT_SECONDS
 
 SECRET = "hunter2hunter2"
 
@@ -119,3 +121,50 @@ def test_a_cancelled_statement_has_a_code_of_its_own_and_is_logged_once_without_
             assert (caught.value.code, caught.value.retryable) == ("store_timeout", True)
     (record,) = [record for record in caplog.records if record.name == postgres_errors.__name__]
     assert record.getMessage() == "store_timeout: QueryCanceled, SQLSTATE 57014"
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["schema_migrations (version varchar PRIMARY KEY)", "messages (id bigint, body text)", "conversations (id bigint)"],
+)
+def test_tables_of_another_program_are_left_alone_and_another_schema_is_advised(table: str, empty_pg: str) -> None:
+    with psycopg.connect(empty_pg, autocommit=True) as server:
+        server.execute(sql.SQL("CREATE TABLE {}").format(sql.SQL(table)))
+        with pytest.raises(StoreUnavailable, match=r"\?schema=") as caught:
+            Memory(empty_pg, worker=False)
+        assert (caught.value.code, caught.value.retryable) == ("schema_in_use", False)
+        rows = server.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").fetchone()
+        assert rows == (1,)
+
+
+def test_a_search_path_without_a_schema_is_explained(pg_server: str) -> None:
+    location = with_parameter(pg_server, "options=-csearch_path%3Dno_such_schema")
+    assert failure_at(location) == ("store_not_found", False)
+
+
+@pytest.mark.parametrize(
+    ("statements", "failure"),
+    [
+        (["SELECT no_such_column FROM messages"], ("store_failed", False)),
+        (["SELECT 1 / 0"], ("store_failed", False)),
+        (["DECLARE c CURSOR FOR SELECT 1", "FETCH ABSOLUTE 0 FROM d"], ("store_failed", False)),
+        (["SET LOCAL idle_in_transaction_session_timeout = 1", None, "SELECT 1"], ("store_timeout", True)),
+    ],
+)
+def test_whatever_a_server_says_becomes_an_error_of_ours(
+    statements: list[str | None], failure: tuple[str, bool], pg: str
+) -> None:
+    driver = PostgresDriver(pg)
+    driver.open(0)
+
+    def execute(tx: object) -> None:
+        connection: psycopg.Connection = tx._connection  # type: ignore[attr-defined]
+        for statement in statements:
+            if statement is None:
+                select.select([connection], [], [], TIMEOUT_SECONDS)  # until the server ends it
+            else:
+                connection.execute(sql.SQL(statement))
+
+    with closing(driver), pytest.raises(RecollectError) as caught:
+        driver.read(execute).result()
+    assert (caught.value.code, caught.value.retryable) == failure

@@ -96,7 +96,7 @@ class PostgresDriver:
     # Opening and closing
 
     def has_schema(self) -> bool:
-        with server_errors_translated():
+        with server_errors_translated(while_opening=True):
             connection = self._connections.connect()
             try:
                 return self._run(connection, self._begin_read, lambda tx: bool(self._read_applied(connection)))
@@ -106,7 +106,7 @@ class PostgresDriver:
     def open(self, now: int) -> None:
         self._home = HomeProcess()
         clear_abandoned(None)
-        with server_errors_translated():
+        with server_errors_translated(while_opening=True):
             connection = self._connections.connect()
             try:
                 self._migrate(connection, now)

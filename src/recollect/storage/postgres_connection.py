@@ -65,6 +65,8 @@ def read_address(location: str) -> Address:
         raise InvalidInput("invalid_location", "The PostgreSQL address cannot be read.") from None
     if schema is not None and ("\x00" in schema or not 0 < len(schema.encode()) <= MAX_SCHEMA_BYTES):
         raise InvalidInput("invalid_location", f"The name of a schema has 1 to {MAX_SCHEMA_BYTES} bytes, and no NUL.")
+    if schema is not None and schema.startswith("pg_"):
+        raise InvalidInput("invalid_location", "PostgreSQL keeps names of schemas that begin with pg_ for itself.")
     return Address(dsn, schema)
 
 

@@ -31,7 +31,13 @@ class _Failure(NamedTuple):
 
 
 class server_errors_translated:  # noqa: N801 - reads as a word: `with server_errors_translated():`
-    """Raises our own exception in place of psycopg's, for everything in the block."""
+    """Raises our own exception in place of psycopg's, for everything in the block.
+
+    While a database is being opened, a statement that does not fit its tables means that they are another program's.
+    """
+
+    def __init__(self, *, while_opening: bool = False) -> None:
+        self._while_opening = while_opening
 
     def __enter__(self) -> None:
         return None
@@ -40,13 +46,20 @@ class server_errors_translated:  # noqa: N801 - reads as a word: `with server_er
         if error is None or isinstance(error, RecollectError) or not isinstance(error, psycopg.Error):
             return
         reason = error.__cause__ if isinstance(error, NotBegunError) else error
-        if isinstance(reason, psycopg.Error) and (failure := _sort(reason)) is not None:
-            _log_once(failure, reason)
-            raise StoreUnavailable(failure.code, failure.message, retryable=failure.retryable) from error
+        if not isinstance(reason, psycopg.Error):
+            reason = error
+        failure = _sort(reason)
+        if failure is None:
+            failure = _IN_USE if self._while_opening and isinstance(reason, psycopg.ProgrammingError) else _FAILED
+        _log_once(failure, reason)
+        kind_of_error = (
+            RecollectError if failure is _FAILED else StoreUnavailable
+        )  # of a group, one item may be at fault
+        raise kind_of_error(failure.code, failure.message, retryable=failure.retryable) from error
 
 
 def _sort(error: psycopg.Error) -> _Failure | None:
-    """Return what to say about an error; None for one that only a defect of ours can cause."""
+    """Return what to say about an error; None for one that depends on what was being done."""
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         text = str(error)
         for pattern, failure in _CONNECTION_FAILURES:
@@ -76,6 +89,20 @@ _TLS: Final = _Failure(
 _REFUSED_PARAMETER: Final = _Failure(
     "store_refused_parameter", "The address has a parameter, or a value of one, that is refused. Correct it.", False
 )
+_NO_SCHEMA: Final = _Failure(
+    "store_not_found", "The search_path of the role names no schema that exists. Create it, or write ?schema=…", False
+)
+_IN_USE: Final = _Failure(
+    "schema_in_use",
+    "Another program has tables of the same names in this schema. Give Recollect its own: write ?schema=recollect",
+    False,
+)
+_IDLE: Final = _Failure(
+    "store_timeout", "The database ended a transaction that took longer than its settings allow.", True
+)
+_FAILED: Final = _Failure(
+    "store_failed", "The database refused a statement. The log names the error's class and SQLSTATE.", False
+)
 _UNREACHABLE: Final = _Failure("store_unreachable", "The database server does not answer.", True)
 
 _FAILURES: Final[tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], _Failure], ...]] = (
@@ -83,10 +110,13 @@ _FAILURES: Final[tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ..
     ((errors.InvalidPassword, errors.InvalidAuthorizationSpecification), _DENIED),
     (errors.InsufficientPrivilege, _Failure("store_denied", "The database user lacks a privilege.", False)),
     (errors.InvalidCatalogName, _NO_DATABASE),
+    (errors.InvalidSchemaName, _NO_SCHEMA),
     (errors.TooManyConnections, _FULL),
     (errors.ReadOnlySqlTransaction, _Failure("store_readonly", "The database server is read-only.", False)),
     ((errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable), _BUSY),
     (errors.QueryCanceled, _Failure("store_timeout", "The database cancelled a statement that took too long.", True)),
+    (errors.IdleInTransactionSessionTimeout, _IDLE),
+    (getattr(errors, "TransactionTimeout", errors.IdleInTransactionSessionTimeout), _IDLE),  # older psycopg lacks it
     (
         psycopg.IntegrityError,
         _Failure("store_conflict", "Another writer changed the same rows; try again.", True),
