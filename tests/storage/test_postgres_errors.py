@@ -6,8 +6,10 @@ import logging
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -168,3 +170,31 @@ def test_whatever_a_server_says_becomes_an_error_of_ours(
     with closing(driver), pytest.raises(RecollectError) as caught:
         driver.read(execute).result()
     assert (caught.value.code, caught.value.retryable) == failure
+
+
+LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout")
+
+
+def test_backups_restores_and_migrations_have_no_limit_of_time(empty_pg: str, tmp_path: Path) -> None:
+    limits = "%20".join(f"-c{name}%3D77s" for name in LIMITS)
+    driver = PostgresDriver(empty_pg.replace("options=", f"options={limits}%20"))
+    seen: list[set[str]] = []  # the limits in each transaction
+    run = driver._run
+
+    def run_noted(connection: Any, begin: Any, function: Callable[[Any], Any]) -> Any:
+        def note_and_run(tx: Any) -> Any:
+            rows = [connection.execute(f"SHOW {name}").fetchone() for name in LIMITS]
+            seen.append({value for row in rows for value in row.values()})
+            return function(tx)
+
+        return run(connection, begin, note_and_run)
+
+    driver._run = run_noted  # type: ignore[method-assign]
+    with closing(driver):
+        driver.open(0)
+        assert seen[0] == {"77s"} and seen[1:] and all(values == {"0"} for values in seen[1:])
+        driver.backup(str(tmp_path / "copy.backup")).result()
+        driver.restore(str(tmp_path / "copy.backup"), 0, epoch="ab" * 16).result()
+        assert seen[-2:] == [{"0"}, {"0"}]
+        driver.read(lambda tx: tx.one("schema_version")).result()
+        assert seen[-1] == {"77s"}  # elsewhere the role's limits hold

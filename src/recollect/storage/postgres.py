@@ -84,7 +84,10 @@ class PostgresDriver:
     def __init__(self, dsn: str, *, connections: int = 8, migrations: Sequence[schema.Migration] | None = None) -> None:
         """Prepare a driver for an address, in which `?schema=NAME` names the schema of our tables."""
         self._address = read_address(dsn)
-        self._begin_read, self._begin_write = self._address.begin(write=False), self._address.begin(write=True)
+        self._begin_read, self._begin_write = (self._address.begin(write=write) for write in (False, True))
+        self._begin_copy, self._begin_change = (
+            self._address.begin(write=write, is_long=True) for write in (False, True)
+        )
         self._migrations = schema.load("postgres") if migrations is None else tuple(migrations)
         self._queries = {name: _to_sql(postgres_spelling(query.sql)) for name, query in load("postgres").items()}
         self._pool = ThreadPoolExecutor(connections, thread_name_prefix="recollect-postgres")
@@ -143,7 +146,7 @@ class PostgresDriver:
             return len(outstanding) > 1
 
         if self._run(connection, self._begin_read, find_outstanding):
-            while self._run(connection, self._begin_write, apply_next):
+            while self._run(connection, self._begin_change, apply_next):
                 pass
 
     def _lock_schema(self, connection: Connection) -> None:
@@ -310,7 +313,7 @@ class PostgresDriver:
         return self._submit(lambda connection: self._backup(connection, target))
 
     def _backup(self, connection: Connection, target: str) -> None:
-        self._run(connection, self._begin_read, lambda tx: copy_to_file(tx, target))
+        self._run(connection, self._begin_copy, lambda tx: copy_to_file(tx, target))
 
     def restore(self, source: str, now: int, *, epoch: str, save_to: str | None = None) -> Future[dict[str, int]]:
         return self._submit(lambda connection: self._restore(connection, source, now, epoch, save_to))
@@ -322,5 +325,5 @@ class PostgresDriver:
             restore = RowRestore(copy, now, epoch, save_to)
             with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
                 restore.prepare(self._run(connection, self._begin_read, self._with_schema_check(read_kept)))
-                self._run(connection, self._begin_write, self._with_schema_check(restore.replace_everything))
+                self._run(connection, self._begin_change, self._with_schema_check(restore.replace_everything))
         return dict(restore.left_out)

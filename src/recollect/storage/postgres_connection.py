@@ -28,6 +28,11 @@ _BEGIN_READ: Final = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _BEGIN_WRITE: Final = sql.SQL(
     "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL synchronous_commit = on"
 )  # without it a server may acknowledge what a crash loses
+# Backups and migrations take as long as they take; pg_dump lifts the same limits. Older servers lack some of them.
+_WITHOUT_LIMITS: Final = sql.SQL(
+    "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout',"
+    " 'transaction_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout')"
+)
 
 # What a server says to a prepared statement of another session: a pooler stands between, and we did not notice.
 POOLER_ERRORS: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
@@ -39,9 +44,14 @@ class Address(NamedTuple):
     dsn: str
     schema: str | None
 
-    def begin(self, *, write: bool) -> sql.Composed:
-        """Return the statements that begin a transaction. What they set ends with it."""
+    def begin(self, *, write: bool, is_long: bool = False) -> sql.Composed:
+        """Return the statements that begin a transaction. What they set ends with it.
+
+        The limits that a role or a database sets for statements and transactions do not hold for one that `is_long`.
+        """
         statements: list[sql.Composable] = [_BEGIN_WRITE if write else _BEGIN_READ]
+        if is_long:
+            statements.append(_WITHOUT_LIMITS)
         if self.schema is not None:
             statements.append(sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(self.schema)))
         return sql.SQL("; ").join(statements)
