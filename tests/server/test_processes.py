@@ -179,7 +179,7 @@ def test_two_processes_store_200_messages_at_once_without_a_gap_and_a_killed_one
         listed = client.get("/api/v1/conversations/trip/messages", params={"limit": 1000}).json()
         assert len(listed["messages"]) == 200
         assert "recollect_requests_total" in client.get("/metrics").text
-    assert server.end() in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+    assert server.end() == 0
 
 
 def test_a_stop_that_lands_in_another_process_stops_the_answer(
@@ -274,7 +274,7 @@ def test_a_server_ends_after_sigterm_and_stores_what_was_written_of_an_answer(
 ) -> None:
     server = start(workers=workers)
     stopped = StoppedAnswer(server, model, way)
-    assert stopped.code in (0, -signal.SIGTERM, 128 + signal.SIGTERM), "".join(server.stderr_lines)
+    assert stopped.code == 0, "".join(server.stderr_lines)
     question, answer = _history(tmp_path, "trip")
     assert (question.role, question.content) == ("user", "Go on.")
     assert (answer.role, answer.content) == ("assistant", HALF)

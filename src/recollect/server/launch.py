@@ -17,6 +17,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Final, Protocol
 
 import uvicorn
@@ -47,6 +48,17 @@ class ReadyCallback(Protocol):
     """Called when the server listens. `keys` says whether it asks for keys."""
 
     def __call__(self, address: str, *, keys: bool) -> None: ...
+
+
+class _OrderlyServer(uvicorn.Server):
+    """A server whose process exits with 0 after SIGTERM, once everything has ended: as several processes do."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End the server. SIGTERM is not noted, so it is not raised again when all is done."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None:
@@ -80,7 +92,7 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
     ready(f"http://{host}:{listening.getsockname()[1]}", keys=has_keys)
     with WorkerProcess(options.db, options.person, options.settings):
         if workers == 1:
-            uvicorn.Server(config).run([listening])
+            _OrderlyServer(config).run([listening])
             return
         with tempfile.TemporaryDirectory(prefix="recollect-figures-") as folder:
             os.environ[telemetry.MULTIPROCESS_VARIABLE] = folder
