@@ -372,6 +372,15 @@ def test_erase_prints_its_receipt(run: Run, trip: str) -> None:
     assert as_json(run("stats", "--json"))["messages"] == 0
 
 
+def test_erase_names_each_copy_elsewhere_in_lines_of_its_own(run: Run, trip: str) -> None:
+    for number in range(2):
+        run("backup", f"{trip}.{number}.backup")
+    shown = run("erase", "--everything", "--yes").stdout
+    assert "␊" not in shown
+    assert "copies elsewhere" in shown and ".0.backup" in shown and ".1.backup" in shown
+    assert not any(".0.backup" in line and ".1.backup" in line for line in shown.splitlines())
+
+
 @pytest.mark.parametrize("dry", [["--dry-run"], ["--yes"]])
 def test_erasing_a_missing_conversation_or_message_exits_with_3(run: Run, trip: str, dry: list[str]) -> None:
     run("erase", "--conversation", "nope", *dry, code=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -129,6 +129,11 @@ def _print_counts(counts: dict[str, int], *, json: bool) -> None:
         print_pairs([(f"{name} that would be erased", count) for name, count in counts.items()])
 
 
+def _name_first(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a row for each value. The first has the name, the others have none."""
+    return [(name if number == 0 else "", value) for number, value in enumerate(values)]
+
+
 def print_receipt(receipt: Receipt, *, json: bool) -> None:
     """Print the receipt of an erase. Exit with code 5 if it is pending."""
     if json:
@@ -143,7 +148,7 @@ def print_receipt(receipt: Receipt, *, json: bool) -> None:
                 ),
                 ("files searched afterwards", ", ".join(receipt.files) or "none"),
                 ("remains found in them", receipt.remaining),
-                ("copies elsewhere", "\n".join(receipt.kept_elsewhere) or "none known"),
+                *_name_first("copies elsewhere", receipt.kept_elsewhere or ("none known",)),
                 ("pending", receipt.pending),
             ]
         )
