@@ -48,7 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if config.getoption("--long") else "default")
-    for name in [name for name in os.environ if name.startswith(("RECOLLECT_", "MEMORY_", "RAG_", "PROMPT_"))]:
+    forget_environment()
+
+
+def forget_environment() -> None:
+    """Remove the variables that Recollect and libpq read: tests depend on nothing that the shell has set."""
+    for name in [name for name in os.environ if name.startswith(("RECOLLECT_", "MEMORY_", "RAG_", "PROMPT_", "PG"))]:
         del os.environ[name]
 
 
