@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +26,7 @@ import pytest
 import recollect
 from recollect import AsyncMemory, Memory
 from recollect.admin.access import Access
+from recollect.server.worker_process import LogOptions, WorkerProcess
 from recollect.testing import FakeEmbedder
 from support.serving import TIMEOUT_SECONDS, parse_events, wait_for
 from support.upstream import ANSWER, ModelServer, Trouble
@@ -315,6 +318,25 @@ def _is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_the_worker_beside_the_server_logs_as_json_too_with_times_that_have_an_offset(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_URL", "http://127.0.0.1:9/v1")  # nobody answers, which is logged
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_NAME", "gone")
+    monkeypatch.setenv("RECOLLECT_PROVIDER_RETRIES", "0")
+    with Memory(tmp_path / "memory.db", worker=False, embedder=FakeEmbedder()) as memory:
+        memory.add("trip", "user", "I like tea.")
+    lines: list[str] = []
+
+    def find_line() -> str | None:
+        lines.extend(capfd.readouterr().err.splitlines())
+        return next((line for line in lines if "failed" in line), None)
+
+    with WorkerProcess(str(tmp_path / "memory.db"), "local", None, LogOptions(as_json=True)):
+        line = wait_for(find_line)
+    assert datetime.fromisoformat(json.loads(line or "")["time"]).tzinfo is not None
 
 
 def test_the_commands_that_the_server_prints_work(start: Any, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from recollect.core.models import Context
 from recollect.memory import AsyncMemory
+from recollect.runtime.log_lines import JsonLogFormatter
 from recollect.server import json_body
 from recollect.server.exports import MAX_EXPORTS, ExportSlots
 from recollect.server.guard import Refusal
-from recollect.server.telemetry import JsonLogFormatter
 from support.serving import RunningServer, make_server, read_all_bytes, wait_for
 from support.upstream import ANSWER, ModelServer
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from recollect.memory import AsyncMemory
-from recollect.server.telemetry import JsonLogFormatter, PlainLogFormatter
+from recollect.runtime.log_lines import JsonLogFormatter, PlainLogFormatter
 from support.fault_server import Reply
 from support.serving import Browser, RunningServer, make_server, read_all_bytes
 from support.upstream import ModelServer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import sys
 import threading
@@ -22,9 +21,10 @@ from recollect.cli.display import (
     spinner,
     to_line,
 )
-from recollect.cli.options import Call, ExitCode
+from recollect.cli.options import Call, ExitCode, check_log_level
 from recollect.cli.settings import list_settings, print_settings
 from recollect.memory import AsyncMemory
+from recollect.runtime.log_lines import set_up_logs
 
 
 def doctor(call: Call) -> None:
@@ -64,12 +64,15 @@ def worker(
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="Also stop when stdin ends, for a program that starts workers.")
     ] = False,
+    json_logs: Annotated[bool, typer.Option("--json-logs", help="Write logs as lines of JSON.")] = False,
+    log_level: Annotated[str, typer.Option(help="What to log: debug, info, warning or error.")] = "warning",
 ) -> None:
     """Do derived work for all people, until stopped.
 
     Derived work makes messages ready for recall: it counts tokens, embeds messages, writes briefs, assigns topics.
     Ctrl-C or SIGTERM stops the worker after the piece of work it is doing; a second time it stops at once.
     """
+    check_log_level(log_level)
     if once:
         with call.open() as memory:
             done = catch_up(memory)
@@ -77,7 +80,7 @@ def worker(
         if not done.complete:
             raise typer.Exit(ExitCode.DEGRADED)
         return
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    set_up_logs(as_json=json_logs, level=log_level)
     reason = asyncio.run(_work_until_stopped(call, until_eof=until_eof))
     if call.json:
         print_json({"stopped": reason})

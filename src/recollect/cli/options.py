@@ -106,6 +106,12 @@ class Call:
         return hide_password(self.db)
 
 
+def check_log_level(level: str) -> None:
+    """Raise InvalidInput if there is no such level."""
+    if level not in ("debug", "info", "warning", "error"):
+        raise InvalidInput("invalid_log_level", "--log-level is debug, info, warning or error.")
+
+
 def find_shell_name(name: str, path: str) -> str:
     """Return what to type in another terminal to run the program at `path`: its name if the shell finds it by that."""
     program = shutil.which(name)

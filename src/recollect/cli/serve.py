@@ -14,7 +14,7 @@ import typer
 
 from recollect.admin.compose import find_model_name
 from recollect.cli.display import print_json, print_note, print_table, to_line
-from recollect.cli.options import Call, confirm, find_own_shell_name, find_shell_name
+from recollect.cli.options import Call, check_log_level, confirm, find_own_shell_name, find_shell_name
 from recollect.core import assistant
 from recollect.core.errors import InvalidInput
 from recollect.memory import AsyncMemory
@@ -48,8 +48,7 @@ def serve(
         from recollect.server.launch import serve as run
     except ImportError as error:
         raise InvalidInput("server_not_installed", _NOT_INSTALLED) from error
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise InvalidInput("invalid_log_level", "--log-level is debug, info, warning or error.")
+    check_log_level(log_level)
     options = ServerOptions(call.db, host, port, call.person, call.preset, json_logs, log_level)
     run(options, workers=workers, ready=lambda address, *, keys: _print_examples(address, call, keys=keys))
 

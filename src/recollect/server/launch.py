@@ -29,10 +29,11 @@ from recollect.admin.access import Access, other_secret_error
 from recollect.admin.compose import has_database
 from recollect.core.errors import InvalidInput, RecollectError
 from recollect.memory import AsyncMemory
+from recollect.runtime.log_lines import set_up_logs
 from recollect.server import spans, telemetry
 from recollect.server.app import ServerOptions, is_loopback, make_app
 from recollect.server.connections import PROTOCOL
-from recollect.server.worker_process import WorkerProcess
+from recollect.server.worker_process import LogOptions, WorkerProcess
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +87,12 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
         loop="auto" if workers == 1 or sys.platform == "win32" else SHARED_SOCKET_LOOP,
         lifespan="on",
     )
-    telemetry.set_up_logs(as_json=options.json_logs, level=options.log_level)
+    set_up_logs(as_json=options.json_logs, level=options.log_level)
     listening.listen(LISTEN_BACKLOG)  # from now on connections wait until the first process is ready
     host = f"[{options.host}]" if ":" in options.host else options.host
     ready(f"http://{host}:{listening.getsockname()[1]}", keys=has_keys)
-    with WorkerProcess(options.db, options.person, options.settings):
+    logs = LogOptions(options.json_logs, options.log_level)
+    with WorkerProcess(options.db, options.person, options.settings, logs):
         if workers == 1:
             _OrderlyServer(config).run([listening])
             return
@@ -102,7 +104,7 @@ def serve(options: ServerOptions, *, workers: int, ready: ReadyCallback) -> None
 def _make_process_app(options: ServerOptions) -> FastAPI:
     """Build the application in a server process, after setting up garbage collection, logs and spans there."""
     gc.set_threshold(*GC_THRESHOLDS)
-    telemetry.set_up_logs(as_json=options.json_logs, level=options.log_level)
+    set_up_logs(as_json=options.json_logs, level=options.log_level)
     _end_with_parent()
     spans.set_up()
     return make_app(options)

@@ -1,12 +1,9 @@
-"""Counts requests and answers for Prometheus, and formats logs for people or as JSON. Never content or keys."""
+"""Counts requests and answers for Prometheus. Never content or keys."""
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import sys
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -17,7 +14,6 @@ from recollect.server import spans
 MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # names the folder in which all processes keep their figures
 _REQUEST_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 _ANSWER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)  # seconds
-_STANDARD_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
 class ServerMetrics:
@@ -81,43 +77,3 @@ class ServerMetrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-class JsonLogFormatter(logging.Formatter):
-    """Formats each record as one line of JSON: time, level, logger, event, and the record's extra fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line. Of an exception only the class is logged: its text may quote a message."""
-        line: dict[str, Any] = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-        }
-        line |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD_FIELDS}
-        if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = record.exc_info[0].__name__
-        return json.dumps(line, ensure_ascii=False, default=str)
-
-
-class PlainLogFormatter(logging.Formatter):
-    """Formats each record as one line of text for people."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line. Of an exception only the class is logged: its text may quote a message."""
-        extra = {
-            name: value for name, value in record.__dict__.items() if name not in _STANDARD_FIELDS and value is not None
-        }
-        fields = " ".join(f"{name}={value}" for name, value in extra.items())
-        error = f" ({record.exc_info[0].__name__})" if record.exc_info and record.exc_info[0] is not None else ""
-        time = self.formatTime(record, "%H:%M:%S")
-        return f"{time} {record.levelname.lower():7} {record.getMessage()} {fields}{error}"
-
-
-def set_up_logs(*, as_json: bool, level: str) -> None:
-    """Send all logs of this process to stderr: ours from `level` on, those of libraries from WARNING on."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLogFormatter() if as_json else PlainLogFormatter())
-    logging.getLogger().handlers[:] = [handler]
-    for name, lowest_level in (("", "WARNING"), ("recollect", level.upper()), ("uvicorn", "WARNING")):
-        logging.getLogger(name).setLevel(lowest_level)

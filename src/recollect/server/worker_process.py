@@ -13,7 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 log = logging.getLogger(__name__)
 
@@ -24,16 +24,24 @@ POLL_SECONDS: Final = 0.2
 EXIT_GRACE_SECONDS: Final = 3.0  # for the worker to end before it is killed
 
 
+class LogOptions(NamedTuple):
+    """How the worker logs: as the server does."""
+
+    as_json: bool = False
+    level: str = "info"
+
+
 class WorkerProcess:
     """A worker that is started, watched and ended with the server.
 
     It ends when its stdin is closed, so it also ends if the server is killed.
     """
 
-    def __init__(self, db: str, person: str, preset: str | None) -> None:
+    def __init__(self, db: str, person: str, preset: str | None, logs: LogOptions) -> None:
         self._command = [sys.executable, "-m", "recollect", "worker", "--until-eof", "--person", person]
         if preset is not None:
             self._command += ["--preset", preset]
+        self._command += ["--log-level", logs.level, *(["--json-logs"] if logs.as_json else [])]
         # The database may be a URL with a password. Every user of the machine can read a process's arguments.
         self._environment = os.environ | {"RECOLLECT_DB": db}
         self._process: subprocess.Popen[bytes] | None = None
