@@ -18,6 +18,7 @@ from recollect import Memory, RecollectError, Settings
 from recollect.testing import FakeEmbedder
 
 MAX_ADDS = 4000  # of one thread
+LARGE = 1_000_000  # bytes that a file may still grow by, from which messages are long
 TEXT = "Words that fill the disk, page after page, until there is no room left for any of them. "
 
 
@@ -30,7 +31,7 @@ def set_limit(size: int) -> None:
 def fill(path: Path, position: int) -> dict[str, object]:
     acknowledged: dict[str, int] = {}
     refused: list[tuple[str, bool, str]] = []
-    length = (1 if position < 1_000_000 else 60) + position % 97
+    length = (1 if position < LARGE else 60) + position % 97
 
     def add(memory: Memory, id: str) -> bool:
         try:
@@ -45,8 +46,10 @@ def fill(path: Path, position: int) -> dict[str, object]:
             if not add(memory, f"{thread}-{number}"):
                 return
 
-    # Nothing is folded: megabytes of the same words would keep the compressor busy for longer than the disk is full.
-    quick = Settings(memory_chunk_summarize_threshold=0)
+    # Megabytes of the same words would keep the compressor busy for longer than the disk is full: no conversation is
+    # folded, and topics only where the disk is full soon.
+    foldable = 12 if position < LARGE else 1_000_000
+    quick = Settings(memory_chunk_summarize_threshold=0, max_messages_per_topic=foldable)
     with Memory(path, worker=position % 2 == 0, embedder=FakeEmbedder(16), settings=quick) as memory:
         if position % 3:
             memory.history("c")  # otherwise the first reader connects when the disk is full
