@@ -142,7 +142,6 @@ def find_calls(modules: Iterable[ModuleType], made: Mapping[str, Sequence[str]])
 
 def _calls_of_re(module: ModuleType) -> Iterator[tuple[str, ast.Call]]:
     """Yield the calls of functions of `re` within functions; those at the top of a module have left their pattern."""
-    tree = ast.parse(inspect.getsource(module))
 
     def walk(node: ast.AST, place: str, inside: bool) -> Iterator[tuple[str, ast.Call]]:
         for child in ast.iter_child_nodes(node):
@@ -155,7 +154,12 @@ def _calls_of_re(module: ModuleType) -> Iterator[tuple[str, ast.Call]]:
                 yield place, child  # type: ignore[misc]
             yield from walk(child, place, inside)
 
-    yield from walk(tree, module.__name__, False)
+    yield from walk(_tree(module), module.__name__, False)
+
+
+@functools.cache
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
 
 
 def _is_re(function: ast.Attribute) -> bool:
@@ -188,7 +192,7 @@ def find_uses(modules: Iterable[ModuleType]) -> dict[str, set[str]]:
     """
     uses: dict[str, set[str]] = {}
     for module in modules:
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
+        for node in ast.walk(_tree(module)):
             if not isinstance(node, ast.Attribute) or node.attr not in METHODS[1:]:
                 continue
             owner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
@@ -263,10 +267,9 @@ def _inner(op: Any, argument: Any) -> Iterator[list[Any]]:
 def _samples(body: Sequence[Any], following: Sequence[Any]) -> list[str]:
     """Return strings that a repeated part takes: first those that the repetition after it takes too."""
     if len(body) == 1 and body[0][0] in (sre.IN, sre.ANY, sre.NOT_LITERAL, sre.LITERAL, sre.CATEGORY):
-        accepts = _accepts(*body[0])
-        signs = [sign for sign in ALPHABET if accepts(sign)]
-        others = [_accepts(*one) for one in _single_signs(following)]
-        common = [sign for sign in signs if any(other(sign) for other in others)][:MAX_COMMON]
+        signs = _accepted(*body[0])
+        others = {sign for one in _single_signs(following) for sign in _accepted(*one)}
+        common = [sign for sign in signs if sign in others][:MAX_COMMON]
         chosen = dict.fromkeys([*common, *signs[:MAX_SAMPLES]]) or {_sample(body): None}
         return [sign for sign in chosen if sign]
     texts = [_sample(body)]
@@ -295,9 +298,20 @@ def _single_signs(nodes: Sequence[Any]) -> Iterator[Any]:
         return
 
 
-def _accepts(op: Any, argument: Any) -> Callable[[str], bool]:
-    pattern = re.compile(_to_class(op, argument), re.DOTALL)
-    return lambda sign: pattern.fullmatch(sign) is not None
+def _accepted(op: Any, argument: Any) -> str:
+    """Return the signs of the alphabet that a class of single signs takes."""
+    return _accepted_by(_to_class(op, argument))
+
+
+@functools.cache
+def _accepted_by(source: str) -> str:
+    accepts = _accepts(source)
+    return "".join(sign for sign in ALPHABET if accepts(sign))
+
+
+@functools.cache
+def _accepts(source: str) -> Callable[[str], object]:
+    return re.compile(source, re.DOTALL).fullmatch
 
 
 def _to_class(op: Any, argument: Any) -> str:
@@ -334,11 +348,7 @@ def _sample(nodes: Sequence[Any]) -> str:
         if op is sre.LITERAL:
             out += chr(argument)
         elif op in (sre.IN, sre.ANY, sre.NOT_LITERAL, sre.CATEGORY):
-            accepts = _accepts(op, argument)
-            letters = sorted(ALPHABET, key=lambda sign: not sign.isalnum())
-            first = [chr(low) for kind, low in argument if kind is sre.LITERAL] if op is sre.IN else []
-            ranges = [chr(one[0]) for kind, one in argument if kind is sre.RANGE] if op is sre.IN else []
-            out += next((sign for sign in (*letters, *first, *ranges) if accepts(sign)), "")
+            out += _sample_sign(op, argument)
         elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT, getattr(sre, "POSSESSIVE_REPEAT", None)):
             out += _sample(list(argument[2])) * argument[0]
         elif op is sre.SUBPATTERN:
@@ -348,3 +358,13 @@ def _sample(nodes: Sequence[Any]) -> str:
         elif op is getattr(sre, "ATOMIC_GROUP", None):
             out += _sample(list(argument))
     return out
+
+
+def _sample_sign(op: Any, argument: Any) -> str:
+    """Return a sign that a class of signs takes: a letter or a digit if possible."""
+    if signs := _accepted(op, argument):
+        return next(filter(str.isalnum, signs), signs[0])
+    first = [chr(low) for kind, low in argument if kind is sre.LITERAL] if op is sre.IN else []
+    ranges = [chr(one[0]) for kind, one in argument if kind is sre.RANGE] if op is sre.IN else []
+    accepts = _accepts(_to_class(op, argument))
+    return next((sign for sign in (*first, *ranges) if accepts(sign)), "")
