@@ -144,7 +144,11 @@ def embedder_env() -> Iterator[tuple[FaultServer, dict[str, str]]]:
 @pytest.mark.kill
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_import_that_is_stopped_goes_on_with_the_same_command(
-    number: signal.Signals, many: Path, embedder_env: tuple[FaultServer, dict[str, str]]
+    number: signal.Signals,
+    many: Path,
+    embedder_env: tuple[FaultServer, dict[str, str]],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, env = embedder_env
     server.always = Fault.HANG
@@ -162,12 +166,11 @@ def test_an_import_that_is_stopped_goes_on_with_the_same_command(
         assert process.returncode == 130
         assert b"Stopped. 100 messages can be found by words now, none of them by meaning yet." in rest
     server.always = None
-    again = subprocess.run(
-        [*PROGRAM, "import", many.name, "--json"], cwd=many.parent, env=env, capture_output=True, timeout=300
-    )
-    assert again.returncode == 0, again.stderr
+    for name in env.keys() - os.environ.keys():
+        monkeypatch.setenv(name, env[name])
+    again = run("import", many.name, "--json", at="")
     assert (json.loads(again.stdout)["added"], json.loads(again.stdout)["known"]) == (0, 100)
-    assert again.stderr.endswith(b"All 100 messages can be found by words and by meaning.\n")
+    assert again.stderr.endswith("All 100 messages can be found by words and by meaning.\n")
 
 
 def test_progress_without_a_terminal_is_a_note_with_an_estimate_now_and_then(
