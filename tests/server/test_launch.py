@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +13,6 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from recollect import Memory
 from recollect.admin.access import Access
 from recollect.cli import app
 from recollect.core.errors import InvalidInput, RecollectError
@@ -25,7 +22,7 @@ from recollect.server.app import ServerOptions, guard_rules
 from recollect.server.launch import bind_socket, check_and_bind
 from recollect.settings import Settings
 from recollect.testing import FakeEmbedder
-from support.serving import RunningServer, wait_for
+from support.serving import RunningServer
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test is about that
 ELSEWHERE = "192.0.2.1"  # no machine has this address
@@ -181,31 +178,3 @@ def test_readyz_asks_the_database_also_when_there_are_keys(db: str, monkeypatch:
         monkeypatch.setattr(rows, "requires_keys", count)
         assert server.client.get("/readyz").status_code == 200
         assert reads
-
-
-PLANTED = "import pathlib; pathlib.Path('planted.txt').write_text('ran')\nraise SystemExit(7)\n"
-
-
-@pytest.mark.kill
-@pytest.mark.slow
-def test_processes_of_the_server_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
-    """A folder that somebody sent may hold a module by the name of one that Python or Recollect imports."""
-    for name in ("pickle", "apsw", "typer", "selectors", "recollect"):
-        (tmp_path / f"{name}.py").write_text(PLANTED)
-    with Memory(tmp_path / "recollect.db", worker=False, embedder=FakeEmbedder()) as memory:
-        memory.add("trip", "user", "Peanuts make me ill.")
-    script = Path(sys.executable).parent / "recollect"
-    with subprocess.Popen(
-        [str(script), "serve", "--port", "0", "--workers", "2"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            # Until the worker has done its work: by then all kinds of processes have imported all that they import.
-            with Memory(tmp_path / "recollect.db", worker=False, embedder=FakeEmbedder()) as memory:
-                wait_for(lambda: server.poll() is not None or memory.stats()["counted"] or _is_planted(tmp_path))
-        finally:
-            server.terminate()
-    assert not _is_planted(tmp_path)
-
-
-def _is_planted(folder: Path) -> bool:
-    return (folder / "planted.txt").exists()

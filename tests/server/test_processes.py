@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
@@ -34,12 +34,23 @@ from support.upstream import ANSWER, ModelServer, Trouble
 pytestmark = pytest.mark.kill
 
 HALF = "Peanuts are what you cannot eat, and "
+PLANTED = "import pathlib; pathlib.Path('planted.txt').write_text('ran')\nraise SystemExit(7)\n"
+MODULE = (sys.executable, "-m", "recollect")  # `-m` lets Python itself import from the current folder
+SCRIPT = (str(Path(sys.executable).parent / "recollect"),)
 
 
 class Process:
     """`recollect serve` in a process of its own, until the context ends."""
 
-    def __init__(self, folder: Path, model: ModelServer, *, workers: int = 1, await_answer: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: ModelServer,
+        *,
+        workers: int = 1,
+        await_answer: bool = True,
+        program: Sequence[str] = MODULE,
+    ) -> None:
         self._await_answer = await_answer
         source = str(Path(recollect.__file__).parents[1])
         settings = {
@@ -49,7 +60,7 @@ class Process:
         }  # fmt: skip
         environment = {f"RECOLLECT_{name}": value for name, value in settings.items()}
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "recollect", "serve", "--port", "0", "--workers", str(workers), "--json-logs"],
+            [*program, "serve", "--port", "0", "--workers", str(workers), "--json-logs"],
             cwd=folder,
             env=os.environ | environment | {"PYTHONPATH": source},
             stdout=subprocess.DEVNULL,
@@ -79,9 +90,10 @@ class Process:
             wait_for(self.answers)
         return self
 
-    def answers(self) -> bool:
-        with self.client() as client, suppress(httpx.ConnectError):
-            return client.get("/healthz").status_code == 200
+    def answers(self, seconds: float = 300) -> bool:
+        """Say whether it answers within some seconds."""
+        with self.client() as client, suppress(httpx.ConnectError, httpx.TimeoutException):
+            return client.get("/healthz", timeout=seconds).status_code == 200
         return False
 
     def __exit__(
@@ -154,10 +166,16 @@ def test_a_server_answers_as_soon_as_it_says_that_it_listens(start: Any) -> None
     assert start(await_answer=False).answers()
 
 
-def test_two_processes_store_200_messages_at_once_without_a_gap_and_a_killed_one_is_replaced(
+def test_two_processes_store_200_messages_at_once_without_a_gap_and_a_killed_one_is_replaced_and_none_imports_from_here(
     start: Any, tmp_path: Path
 ) -> None:
-    server = start(workers=2)
+    """A folder that somebody sent may hold a module by the name of one that Python or Recollect imports."""
+    for name in ("pickle", "apsw", "typer", "selectors", "recollect"):
+        (tmp_path / f"{name}.py").write_text(PLANTED)
+    planted = tmp_path / "planted.txt"
+    server = start(workers=2, program=SCRIPT, await_answer=False)
+    wait_for(lambda: planted.exists() or server.answers(seconds=1))
+    assert not planted.exists()
     first = wait_for(lambda: server.workers() if len(server.workers()) == 2 else [])
 
     async def add_all() -> list[httpx.Response]:
@@ -182,6 +200,10 @@ def test_two_processes_store_200_messages_at_once_without_a_gap_and_a_killed_one
         listed = client.get("/api/v1/conversations/trip/messages", params={"limit": 1000}).json()
         assert len(listed["messages"]) == 200
         assert "recollect_requests_total" in client.get("/metrics").text
+    # Until the worker has done its work: by then all kinds of processes have imported all that they import.
+    with Memory(tmp_path / "recollect.db", worker=False, embedder=FakeEmbedder(8)) as memory:
+        wait_for(lambda: memory.stats()["counted"])
+    assert not planted.exists()
     assert server.end() == 0
 
 
