@@ -32,10 +32,6 @@ from recollect.providers.token_counts import (
 )
 from recollect.providers.tokenizer import BpeTokenizer, tokenizer_for
 
-with warnings.catch_warnings():  # it reads its data with a call that Python has deprecated
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import bpe_openai
-
 ENCODINGS = ("cl100k_base", "o200k_base")
 
 PROSE = {
@@ -128,10 +124,19 @@ def load(name: str) -> BpeTokenizer:
     return loaded
 
 
+def load_independent(name: str) -> Any:
+    """Return a tokenizer of another package. It takes a second to import, which only those who need it shall wait."""
+    with warnings.catch_warnings():  # it reads its data with a call that Python has deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import bpe_openai
+
+    return bpe_openai.get_encoding(name)
+
+
 @pytest.mark.usefixtures("not_loaded")
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_a_thousand_varied_strings_get_the_ids_of_an_independent_tokenizer_offline(name: str, no_network: Path) -> None:
-    ours, theirs = load(name), bpe_openai.get_encoding(name)
+    ours, theirs = load(name), load_independent(name)
 
     assert len(STRINGS) >= 1000
     for text in STRINGS:
@@ -174,7 +179,7 @@ def test_a_run_of_a_million_characters_is_counted(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_cutting_long_runs_of_blanks_never_changes_the_ids(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = bpe_openai.get_encoding(name)
+    whole = load_independent(name)
     short = tokenizer._LONG_BLANKS.pattern.replace(str(tokenizer._LONG_BLANKS_CHARACTERS), "3")
     monkeypatch.setattr(tokenizer, "_LONG_BLANKS_CHARACTERS", 3)
     monkeypatch.setattr(tokenizer, "_LONG_BLANKS", tokenizer.re.compile(short))
