@@ -266,7 +266,7 @@ def test_an_export_holds_messages_alone_and_an_import_makes_briefs_anew(
     assert memory.export(tmp_path / "after.ndjson") == plain == 10
     assert (tmp_path / "after.ndjson").read_text() == (tmp_path / "before.ndjson").read_text()
     other = open_memory(person="omar", settings=SETTINGS, model=model)
-    other.import_file(tmp_path / "after.ndjson")
+    other.import_file(tmp_path / "after.ndjson", own=True)
     assert other.brief("trip") is None
     other.drain()
     again = brief_of(other)

@@ -304,14 +304,14 @@ def test_an_exported_profile_comes_back_equal_but_consent_does_not(open_memory: 
     memory.set_profile(PROFILE)
     memory.set_consent(True)
     memory.export(tmp_path / "one.ndjson")
-    result = omar.import_file(tmp_path / "one.ndjson")
+    result = omar.import_file(tmp_path / "one.ndjson", own=True)
     assert (result.added, result.skipped) == (1, ())
     assert (omar.consent(), omar.profile().stored) == (False, True)
     omar.set_consent(True)
     assert omar.profile() == memory.profile()
     omar.export(tmp_path / "two.ndjson")
     assert (tmp_path / "one.ndjson").read_bytes() == (tmp_path / "two.ndjson").read_bytes()
-    assert omar.import_file(tmp_path / "one.ndjson").skipped == ()
+    assert omar.import_file(tmp_path / "one.ndjson", own=True).skipped == ()
 
 
 def test_an_import_never_replaces_a_profile_that_is_there(open_memory: Open, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_an_import_never_replaces_a_profile_that_is_there(open_memory: Open, tmp
     memory.set_consent(True)
     memory.export(tmp_path / "one.ndjson")
     omar.set_profile({"notes": "my own"})
-    result = omar.import_file(tmp_path / "one.ndjson")
+    result = omar.import_file(tmp_path / "one.ndjson", own=True)
     assert result.skipped_count == 1
     assert CANARY not in result.skipped[0]
     omar.set_consent(True)

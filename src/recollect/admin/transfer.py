@@ -25,6 +25,7 @@ from recollect.storage.private_folder import private_folder
 from recollect.storage.store import SqlStore
 
 PAGE_MESSAGES: Final = 500
+PROFILE_LEFT_OUT: Final = "profile, which only an import of your own export takes over"
 MAX_REPORTED_SKIPS: Final = 100  # skipped items that are named; further ones are only counted
 EXPORT_HEADER: Final = b'{"format":"recollect"'  # the start of every export
 
@@ -101,7 +102,11 @@ EXPORTED: Final[
 
 
 class Importer:
-    """One import: reads batches on a thread, stores each in one transaction, and counts. With `dry_run` only counts."""
+    """One import: reads batches on a thread, stores each in one transaction, and counts. With `dry_run` only counts.
+
+    An export that is the person's `own` is believed: what it says of where messages come from, how important they are
+    and what the profile is. Anybody may have written another file, so its messages are marked as imported.
+    """
 
     def __init__(
         self,
@@ -111,10 +116,11 @@ class Importer:
         *,
         database: Path | None,
         actor: str,
+        own: bool = False,
         dry_run: bool = False,
     ) -> None:
         self._store, self._principal, self._clock = store, principal, clock
-        self._database, self._actor, self._dry_run = database, actor, dry_run
+        self._database, self._actor, self._own, self._dry_run = database, actor, own, dry_run
         self._conversations: set[str] = set()
         self._messages = self._added = self._skip_count = 0
         self._skip_reasons: list[str] = []
@@ -164,7 +170,9 @@ class Importer:
         except InvalidInput as error:
             self._skip(f"{exported.where}: {error.message}")
             return
-        if self._dry_run or not any(fields.values()):
+        if not self._own:
+            self._left_out[PROFILE_LEFT_OUT] += 1
+        if not self._own or self._dry_run or not any(fields.values()):
             return
         is_stored = await self._store.profiles.import_profile(
             self._principal, fields, updated_at=updated_at, actor=self._actor, now=self._clock.now()
@@ -205,10 +213,19 @@ class Importer:
     def _make_draft(self, conversation: str, fields: dict[str, object]) -> Draft | None:
         now = self._clock.now()
         try:
-            return make_draft(fields, now=now, new_id=new_id(now))
+            return make_draft(fields if self._own else _mark_imported(fields), now=now, new_id=new_id(now))
         except InvalidInput as error:
             self._skip(f"message {fields.get('id')!r:.60} of {conversation}: {error.message}")
             return None
+
+
+def _mark_imported(fields: dict[str, object]) -> dict[str, object]:
+    """Return the fields of a message without what only its owner may claim.
+
+    Output of a tool stays that: nothing is learned from it, which is less than from imported words.
+    """
+    source = "tool" if fields.get("source") == "tool" else "imported"
+    return {name: value for name, value in fields.items() if name != "importance"} | {"source": source}
 
 
 def _detect_format(source: Path) -> str:

@@ -26,7 +26,7 @@ def demo(call: Call) -> None:
     """
     packaged = resources.files("recollect").joinpath("demo", "trip.ndjson")
     with resources.as_file(packaged) as file, call.open() as memory:
-        imported = memory.import_file(file)
+        imported = memory.import_file(file, own=True)
         catch_up(memory)
         info = find_conversation(memory, _CONVERSATION)
         conversations, messages, counts = memory.conversations(), memory.history(_CONVERSATION), memory.stats()

@@ -161,6 +161,9 @@ def import_(
     format: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; by default recognised from the file.")
     ] = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="It is your own export: do not mark its messages as imported.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be new.")] = False,
     work: Annotated[
         bool,
@@ -174,13 +177,14 @@ def import_(
     It may come from `recollect export`, ChatGPT, Claude, Open WebUI, ShareGPT or OpenAI's JSONL. Messages that are
     stored already are not stored twice, so the same command goes on after an interruption. Messages can be found by
     words when they are stored, and by meaning as the work goes on. The exit code is 5 if something could not be read.
+    Prompts show that messages were imported, except with --own: then an export keeps what it says of their origin.
     """
     with open_source(source, call.file, folders=True) as file:
         if dry_run and call.file is not None and not call.file.exists():
             call = dataclasses.replace(call, db=":memory:")  # a dry run creates no database
         with call.open() as memory, _explain_interruption(memory):
             with progress_bar("Importing", source_size(file)) as progress:
-                result = memory.import_file(file, format=format, dry_run=dry_run, progress=progress)
+                result = memory.import_file(file, format=format, own=own, dry_run=dry_run, progress=progress)
             searchable = count_searchable(memory)
             _print_imported(result, searchable, dry_run=dry_run, json=call.json)
             is_complete = dry_run or _make_searchable(memory, *searchable, work=work)

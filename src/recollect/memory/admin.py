@@ -118,12 +118,15 @@ class AdminMixin(Lifecycle):
         source: str | os.PathLike[str],
         *,
         format: str | None = None,
+        own: bool = False,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Imported:
         """Import a file of Recollect or of another program. Importing the same file again adds nothing.
 
-        `format` is detected if it is not given. `progress` is called with the number of bytes read.
+        `own` says that the file is the person's own export: messages keep their source and importance, and its profile
+        is taken over. Otherwise they are marked as imported. `format` is detected if it is not given. `progress` is
+        called with the number of bytes read.
         """
         await self._ready()
         importer = transfer.Importer(
@@ -132,6 +135,7 @@ class AdminMixin(Lifecycle):
             self._clock,
             database=self._components.database,
             actor=self._actor,
+            own=own,
             dry_run=dry_run,
         )
         result = await importer.run(
