@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,8 +145,13 @@ def test_writers_go_on_while_a_checkpoint_waits_for_a_reader(tmp_path: Path, mon
     writing.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)").fetchall()
     reading.execute("BEGIN; SELECT * FROM t").fetchall()
     writing.execute("INSERT INTO t VALUES (2)")
-    has_tried = threading.Event()
-    monkeypatch.setattr(sqlite_file.time, "sleep", lambda seconds: has_tried.set())
+    has_tried, sleep = threading.Event(), time.sleep
+
+    def sleep_and_tell(seconds: float) -> None:
+        has_tried.set()
+        sleep(seconds)  # the pause between two tries, in which writers get the lock
+
+    monkeypatch.setattr(sqlite_file.time, "sleep", sleep_and_tell)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(sqlite_file.checkpoint, checkpointing, "TRUNCATE", seconds=60)
         assert has_tried.wait(30)

@@ -272,14 +272,13 @@ class Guard:
     # Keys and sessions
 
     async def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Grant | None:
-        """Return the grant of the request's key or session; None for paths that are answered without one.
+        """Return the grant of the request's key or session; None for paths that are answered without one, or database.
 
         If no key was ever created, every request is the local person's and may do everything. The database is asked
         about that at every request: here if there were no keys, and below before a request is refused.
         """
         path, method = scope["path"], scope["method"]
-        is_probe = path in ("/healthz", "/readyz")  # must be answered although the database is not
-        if is_probe or (path in api_page.PATHS and method in SAFE_METHODS):
+        if path in ("/healthz", "/readyz") or (path in api_page.PATHS and method in SAFE_METHODS):
             return None
         try:
             if self._rules.may_be_keyless and not await self._access.requires_keys():
@@ -294,8 +293,8 @@ class Guard:
             if grant is None and self._rules.may_be_keyless and not await self._access.requires_keys(fresh=True):
                 return self._local_grant()
         except RecollectError as error:
-            status, retry = error_status.status_of(error), {"Retry-After": "1"}
-            raise Refusal(status, error.code, error.message, retry, retryable=error.retryable) from error
+            status = error_status.status_of(error)
+            raise Refusal(status, error.code, error.message, {"Retry-After": "1"}, retryable=error.retryable) from error
         if grant is None:
             raise Refusal(401, "unauthorized", "Show a key: Authorization: Bearer rk_…", {"WWW-Authenticate": "Bearer"})
         return grant

@@ -10,8 +10,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Final
 
 import apsw
@@ -44,6 +45,15 @@ class RewritePace:
             return 0.0
         row = connection.execute(self._queries["lease_end"].sql, {"name": _LEASE}).fetchone()
         return max(POLL_SECONDS, (row[0] - now) / 1_000_000) if row else POLL_SECONDS
+
+    @contextmanager
+    def rewriting(self, connection: apsw.Connection) -> Iterator[None]:
+        """Measure the claimed rewrite in this context, and begin the pause after it."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.end(connection, time.monotonic() - start)
 
     def end(self, connection: apsw.Connection, seconds: float) -> None:
         """Note that the claimed rewrite took so long, and begin the pause after it."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -294,7 +293,8 @@ class SqliteDriver:
         if self.path == ":memory:":
             return PurgeResult()
         try:
-            self._rewrite(connection)
+            with self._purges.pace.rewriting(connection):
+                rewrite(connection)
             with self.guard.checkpointing():
                 is_gone = checkpoint(connection, "TRUNCATE", seconds=PURGE_WAIT_SECONDS)
         except (apsw.BusyError, apsw.FullError, apsw.IOError) as error:
@@ -304,13 +304,6 @@ class SqliteDriver:
         files = tuple(str(path) + end for end in ("", "-wal") if Path(str(path) + end).exists())
         copies = sorted(map(str, (*copies_beside(path), *private_files(self.path))))
         return PurgeResult(files, pending=not is_gone, kept_elsewhere=tuple(copies))
-
-    def _rewrite(self, connection: apsw.Connection) -> None:
-        start = time.monotonic()
-        try:
-            rewrite(connection)
-        finally:
-            self._purges.pace.end(connection, time.monotonic() - start)
 
     def find_in_files(self, files: Sequence[str], texts: Sequence[str]) -> list[str]:
         with self._searching:
