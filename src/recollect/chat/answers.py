@@ -16,7 +16,7 @@ from recollect.core import assistant
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
 from recollect.core.language.memory_requests import asks_for_everything
-from recollect.core.message import CONTENT_LIMIT, Message
+from recollect.core.message import CONTENT_LIMIT, LABEL_LIMIT, Message
 from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
 from recollect.providers.chat import Upstream
@@ -190,6 +190,11 @@ async def _newest_messages(memory: AsyncMemory, conversation: str | None, questi
         return here
     names = [listed.name for listed in await memory.conversations()][:LATEST_CONVERSATIONS]
     return [message for name in reversed(names) for message in await memory.history(name, limit=QUOTE_CANDIDATES)]
+
+
+def name_model(answer: StreamedAnswer, requested: str) -> str:
+    """Return the name of the model to store with an answer: its own, else the one that was asked for, cut if long."""
+    return (answer.model or requested)[:LABEL_LIMIT]
 
 
 async def stream_answer(upstream: Upstream, request: Mapping[str, Any], answer: StreamedAnswer) -> AsyncIterator[str]:

@@ -305,7 +305,7 @@ class Chats:
         request_id = request.id if request.retry else question.id
         fields = {
             "role": "assistant", "content": content, "id": None if request_id is None else answer_id(request_id),
-            "model_variant": state.answer.model or state.model, "metadata": metadata,
+            "model_variant": answers.name_model(state.answer, state.model), "metadata": metadata,
         }  # fmt: skip
         (stored,) = await memory.put(request.conversation, [fields], anchor=state.anchor)
         return stored.message

@@ -24,7 +24,7 @@ from recollect.chat.run import MemoryMode
 from recollect.core import assistant, history_match, task_prompts, unnamed_chat
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import ProviderUnavailable, RecollectError, question_erased
-from recollect.core.message import Anchor, Message, within_limit
+from recollect.core.message import Anchor, Message, storable_calls, within_limit
 from recollect.core.models import JsonObject
 from recollect.core.task_prompts import INSTRUCTION_ROLES
 from recollect.core.text import replace_unstorable
@@ -302,13 +302,15 @@ class Completions:
             calls = tuple(answer.tool_calls or ()) or None
             message = history_match.ClientMessage("assistant", text, tool_calls=calls)
             metadata: JsonObject = {history_match.FOLLOWS_KEY: newest.id}
+            stored_calls, has_all_calls = storable_calls(calls)
+            if not has_all_calls:
+                incomplete = incomplete or "tool_calls"
             if incomplete is not None:
                 metadata["incomplete"] = incomplete
-            is_built_in = self.is_built_in(completion)
-            variant = assistant.NAME if is_built_in else (answer.model or completion.model)[:MAX_NAME_CHARACTERS]
+            variant = assistant.NAME if self.is_built_in(completion) else answers.name_model(answer, completion.model)
             fields = {
                 "role": "assistant", "content": text, "id": history_match.derive_message_id(newest.id, message),
-                "metadata": metadata, "tool_calls": answer.tool_calls, "model_variant": variant,
+                "metadata": metadata, "tool_calls": stored_calls, "model_variant": variant,
             }  # fmt: skip
             try:
                 await completion.memory.put(newest.conversation, [fields], anchor=completion.anchor)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -138,6 +138,7 @@ class Anchor(Record):
 CONTENT_LIMIT: Final = 1024 * 1024  # bytes of UTF-8
 METADATA_LIMIT: Final = 64 * 1024  # bytes of JSON
 TOOL_CALLS_LIMIT: Final = CONTENT_LIMIT  # bytes of JSON
+LABEL_LIMIT: Final = 200  # characters of a speaker's name or a model's
 _SOURCE_OF_ROLE: Final = {"user": "typed", "system": "typed", "assistant": "assistant", "tool": "tool"}
 
 
@@ -200,11 +201,37 @@ def within_limit(content: str) -> str:
     return content if len(whole) <= CONTENT_LIMIT else whole[:CONTENT_LIMIT].decode("utf-8", "ignore")
 
 
+def storable_calls(calls: Sequence[JsonObject] | None) -> tuple[Sequence[JsonObject] | None, bool]:
+    """Return tool calls as far as they can be stored, and whether that is all of them.
+
+    Further fields of a call go first: they may be too deep or too large, or hold what is not JSON. If that is not
+    enough, the calls go. The text beside them must not be lost because of them.
+    """
+    if not calls:
+        return None, True
+    for candidate in (calls, [_to_plain_call(call) for call in calls]):
+        try:
+            _tool_calls(candidate)
+        except InvalidInput:
+            continue
+        return candidate, candidate is calls
+    return None, False
+
+
+def _to_plain_call(call: JsonObject) -> JsonObject:
+    """Return the id, kind, name and arguments of a tool call, by which it is known again."""
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    texts = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str)}
+    parts = {name: function[name] for name in ("name", "arguments") if isinstance(function.get(name), str)}
+    return texts | {"function": parts}
+
+
 def _label(value: object, what: str) -> tuple[str | None, int]:
     if value is None:
         return None, 0
-    if not isinstance(value, str) or len(value) > 200:
-        raise InvalidInput(f"invalid_{what}", f"The {what} must be text of at most 200 characters.")
+    if not isinstance(value, str) or len(value) > LABEL_LIMIT:
+        raise InvalidInput(f"invalid_{what}", f"The {what} must be text of at most {LABEL_LIMIT} characters.")
     return replace_unstorable(value)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from recollect.core import history_match, unnamed_chat
 from recollect.core.history_match import ClientMessage, HistoryMatch
-from recollect.core.message import Message, within_limit
+from recollect.core.message import Message, storable_calls, within_limit
 from recollect.core.text import check_identity, hash_name
 from recollect.core.unnamed_chat import ClientList
 from recollect.memory.log import LogMixin
@@ -197,10 +197,13 @@ def _to_fields(messages: Sequence[ClientMessage], ids: Sequence[str], follows_id
         content = within_limit(message.content)
         if content != message.content:
             metadata["incomplete"] = "length"
+        calls, has_all_calls = storable_calls(message.tool_calls)
+        if not has_all_calls:
+            metadata["incomplete"] = "tool_calls"
         fields.append(
             {
                 "role": message.role, "content": content, "name": message.name, "id": message_id,
-                "metadata": metadata or None, "tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id,
+                "metadata": metadata or None, "tool_calls": calls, "tool_call_id": message.tool_call_id,
             }
         )  # fmt: skip
     return fields

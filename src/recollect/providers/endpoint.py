@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from recollect.core.errors import InvalidInput, ProviderUnavailable
+from recollect.core.json_text import StrictEncoder, parse_foreign_json
 from recollect.core.text import replace_unstorable
 from recollect.providers.event_stream import EventDecoder
 from recollect.providers.resilience import (
@@ -37,6 +38,7 @@ MAX_EXPLANATION_CHARACTERS: Final = 500
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024  # of one piece of a streamed answer; a picture in it may be large
 _ERROR_CODE: Final = re.compile(r"[a-z][a-z_]{0,63}", re.ASCII)  # too plain to carry content or keys
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|api|key|gsk|xai|hf)[-_][\w*-]{6,200}|(?<=Bearer )\S{6,500}", re.IGNORECASE)
+_ENCODER: Final = StrictEncoder()
 
 
 def bad_reply_error(host: str, reason: str) -> ProviderUnavailable:
@@ -93,7 +95,7 @@ class Endpoint:
                 attempt, retries=self._retries, timeouts=self._timeout, breaker=breaker, timing=self._timing
             )
         try:
-            return json.loads(reply)
+            return parse_foreign_json(reply)
         except (ValueError, RecursionError) as error:
             # Not chained: the decoder's exception carries the whole reply.
             raise bad_reply_error(self.host, f"it is not JSON ({type(error).__name__})") from None
@@ -150,7 +152,7 @@ class Endpoint:
     def _parse_piece(self, data: str) -> dict[str, Any]:
         """Parse a piece of an answer. An unreadable piece counts as a failure of the provider."""
         try:
-            piece = json.loads(data)
+            piece = parse_foreign_json(data)
         except (ValueError, RecursionError):
             raise AttemptFailed("provider_bad_reply", f"A piece of {self.host}'s answer is not JSON.") from None
         if not isinstance(piece, dict):
@@ -280,7 +282,7 @@ def _is_callers_error(error: object) -> bool:
 
 
 def _encode(payload: Mapping[str, Any]) -> bytes:
-    return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+    return _ENCODER.encode(payload).encode("utf-8", "replace")
 
 
 async def _read_events(response: httpx.Response, host: str) -> AsyncIterator[str]:

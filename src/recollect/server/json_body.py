@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from recollect.core.json_text import StrictEncoder
 from recollect.core.models import Context, Record, plain
 
 
@@ -27,4 +27,4 @@ def _to_encodable(value: object) -> Any:
     return plain(value)
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_encodable)
+_ENCODER: Final = StrictEncoder(_to_encodable)
