@@ -40,14 +40,14 @@ def open_driver(location: str) -> PostgresDriver:
 def test_a_server_ends_although_its_database_hangs_and_the_request_gets_a_problem(
     own: Pooler, schemas: SchemaPool
 ) -> None:
-    with schemas.lend() as dsn, make_server(own.dsn(schema_of(dsn)), worker=True) as server:
+    with schemas.lend() as dsn, make_server(own.dsn(schema_of(dsn))) as server:
         url, driver = server.url + MESSAGES, server.memory._components.driver
         assert isinstance(driver, PostgresDriver)
         assert server.client.post(MESSAGES, json={"role": "user", "content": "tea"}).status_code == 201
         with own.frozen(), ThreadPoolExecutor() as threads:
             body = {"role": "user", "content": "into the void"}
             sent = threads.submit(httpx.post, url, json=body, timeout=TIMEOUT_SECONDS, trust_env=False)
-            wait_for(lambda: driver._connections.busy_count)
+            wait_for(lambda: driver._connections.busy_count)  # by the request: there is no worker
             server.__exit__(None, None, None)  # fails if it takes too long
             reply = sent.result()
         assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")

@@ -324,6 +324,6 @@ class PostgresDriver:
         with upgraded_copy(source, now, beside=None, make_driver=open_copy) as copy:
             restore = RowRestore(copy, now, epoch, save_to)
             with reading_backup(psycopg.DataError, psycopg.ProgrammingError, psycopg.IntegrityError):
-                restore.prepare(self._run(connection, self._begin_read, self._with_schema_check(read_kept)))
+                restore.prepare(self._run(connection, self._begin_copy, self._with_schema_check(read_kept)))
                 self._run(connection, self._begin_change, self._with_schema_check(restore.replace_everything))
         return dict(restore.left_out)

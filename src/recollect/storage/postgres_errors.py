@@ -50,7 +50,7 @@ class server_errors_translated:  # noqa: N801 - reads as a word: `with server_er
             reason = error
         failure = _sort(reason)
         if failure is None:
-            failure = _IN_USE if self._while_opening and isinstance(reason, psycopg.ProgrammingError) else _FAILED
+            failure = _IN_USE if self._while_opening and isinstance(reason, _OF_OTHERS) else _FAILED
         _log_once(failure, reason)
         kind_of_error = (
             RecollectError if failure is _FAILED else StoreUnavailable
@@ -97,6 +97,7 @@ _IN_USE: Final = _Failure(
     "Another program has tables of the same names in this schema. Give Recollect its own: write ?schema=recollect",
     False,
 )
+_OF_OTHERS: Final = (errors.UndefinedColumn, errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType)
 _IDLE: Final = _Failure(
     "store_timeout", "The database ended a transaction that took longer than its settings allow.", True
 )
