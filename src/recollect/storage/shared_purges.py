@@ -23,7 +23,7 @@ from recollect.storage.queries import Query
 Purge = Callable[[apsw.Connection], PurgeResult]
 
 SHORT_SECONDS: Final = 0.1  # a rewrite up to here needs no pause: nobody minds waiting for it
-PAUSE_FACTOR: Final = 30  # so that rewrites take less than a twentieth of the time: the p95 of an add meets none
+PAUSE_FACTOR: Final = 45  # rewrites take a fortieth of the time, so the p95 of an add meets none
 MAX_WAIT_SECONDS: Final = 45.0  # an erase is answered within a minute; in a longer pause it is left pending
 CLAIM_SECONDS: Final = 40.0  # a rewrite is taken for abandoned after that
 POLL_SECONDS: Final = 0.25  # between looks at a pause, which another process may end
