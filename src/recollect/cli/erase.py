@@ -76,7 +76,7 @@ def erase(
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What an erase would take: messages, the conversations they are in, and whether these go as a whole."""
+    """Counts what an erase would take: messages, their conversations, and whether these go as a whole."""
 
     messages: int
     conversations: int

@@ -25,7 +25,7 @@ EXIT_GRACE_SECONDS: Final = 3.0  # for the worker to end before it is killed
 
 
 class LogOptions(NamedTuple):
-    """How the worker logs: as the server does."""
+    """Holds how the worker logs: as the server does."""
 
     as_json: bool = False
     level: str = "info"

@@ -1,4 +1,4 @@
-"""What a restore keeps of the database that it replaces. A backup brings back what was said, not who may ask.
+"""Keeps, in a restore, what is the database's own. A backup brings back what was said, not who may ask.
 
 - What was erased since the backup was made stays erased: its tombstones are applied to the backup first.
 - API keys are the operator's. If the database has any, they stay as they are, with their sessions: a revoked one stays

@@ -23,7 +23,7 @@ class NotBegunError(psycopg.OperationalError):
 
 
 class _Failure(NamedTuple):
-    """What we say about a kind of error."""
+    """Describes a kind of error to the caller."""
 
     code: str
     message: str
