@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-import apsw
-import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -25,6 +22,7 @@ from recollect.server.app import ServerOptions
 from recollect.server.launch import check_and_bind
 from recollect.testing import FakeClock, FakeEmbedder
 from support.serving import make_server, read_all_bytes
+from support.tables import ask
 
 T = TypeVar("T")
 With = Callable[[Callable[[Access, AsyncMemory], Awaitable[T]]], T]
@@ -277,15 +275,9 @@ def test_keys_survive_a_backup_and_its_restore_on_either_database(location: str,
 # Once there were keys, requests need one
 
 
-async def _delete_all_keys(memory: AsyncMemory) -> None:
+def _delete_all_keys(location: str) -> None:
     """Delete the rows of all keys, as a restore of a backup from before the first key does."""
-    location = memory._components.database
-    if location is not None:
-        with closing(apsw.Connection(str(location))) as file:
-            file.execute("DELETE FROM api_keys")
-    else:
-        with psycopg.connect(memory._components.driver._address.dsn, autocommit=True) as server:  # type: ignore[attr-defined]
-            server.execute("DELETE FROM api_keys")
+    ask(location, "DELETE FROM api_keys")
 
 
 def test_a_database_that_lost_its_keys_goes_on_asking_for_one_in_every_process_old_or_new(
@@ -296,7 +288,7 @@ def test_a_database_that_lost_its_keys_goes_on_asking_for_one_in_every_process_o
         async with AsyncMemory(location, embedder=FakeEmbedder(), worker=False) as other:
             running = Access(other)
             assert await running.requires_keys()
-            await _delete_all_keys(memory)
+            _delete_all_keys(location)
             assert await access.keys() == []
             for one in (access, running, Access(memory), Access(other)):
                 assert await one.requires_keys()
@@ -305,7 +297,7 @@ def test_a_database_that_lost_its_keys_goes_on_asking_for_one_in_every_process_o
     with_access(act)
 
 
-def test_a_database_whose_keys_an_older_version_made_goes_on_asking_too(with_access: With[Any]) -> None:
+def test_a_database_whose_keys_an_older_version_made_goes_on_asking_too(location: str, with_access: With[Any]) -> None:
     """Older versions left no note beside the keys. The first start of this one writes it."""
 
     async def create(access: Access, memory: AsyncMemory) -> None:
@@ -314,7 +306,7 @@ def test_a_database_whose_keys_an_older_version_made_goes_on_asking_too(with_acc
         assert await Access(memory).requires_keys()
 
     async def lose(_: Access, memory: AsyncMemory) -> None:
-        await _delete_all_keys(memory)
+        _delete_all_keys(location)
         assert await Access(memory).requires_keys()
 
     with_access(create)

@@ -44,6 +44,10 @@ class PromptTokenizer(Tokenizer, Protocol):
         """Return the tokens of the lines joined to one text."""
         ...
 
+    def count_added(self, line: str, later: str) -> int:
+        """Return the tokens that a line with its line break adds before a text."""
+        ...
+
 
 class Embedder(Protocol):
     """Turns texts into vectors. Vectors of two different `name`s are never compared."""

@@ -120,6 +120,12 @@ class CachedPromptTokenizer:
             self._line_counts[line] = count
         return count
 
+    def count_added(self, line: str, later: str) -> int:
+        """Return the tokens that `line` and its line end add before the text `later`."""
+        if self._counts_by_line and _STARTS_A_PIECE(later):
+            return self.count_line(line)
+        return self.count(f"{line}\n{later}") - self.count(later)
+
     def _count_text(self, text: str) -> int:
         if not self._counts_by_line or "\n" not in text:
             return self._count_with_end(text)

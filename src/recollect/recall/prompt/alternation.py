@@ -28,10 +28,10 @@ def alternate(messages: Sequence[Mapping[str, Any]], *, opening: str = ASSISTANT
     if messages and messages[0]["role"] != "user":
         runs.append([{"role": "user", "content": opening}])
     for message in messages:
-        if runs and _become_one(runs[-1][-1], message):
+        if runs and become_one(runs[-1][-1], message):
             runs[-1].append(message)
         else:
-            runs += [[note] for note in _notes_between(runs[-1][-1], message)] if runs else []
+            runs += [[note] for note in notes_between(runs[-1][-1], message)] if runs else []
             runs.append([message])
     return list(map(_merge, runs))
 
@@ -40,18 +40,19 @@ def join(earlier: Sequence[Mapping[str, Any]], later: Sequence[Mapping[str, Any]
     """Return two lists of messages as one. Where one role would follow itself, two messages become one."""
     before, after = list(map(dict, earlier)), list(map(dict, later))
     if before and after:
-        if _become_one(before[-1], after[0]):
+        if become_one(before[-1], after[0]):
             after[0] = _merge([before.pop(), after[0]])
         else:
-            before += _notes_between(before[-1], after[0])
+            before += notes_between(before[-1], after[0])
     return [*before, *after]
 
 
-def _become_one(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+def become_one(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    """Return whether a message and the one after it become one: they are of one role, and no call stands between."""
     return bool(last["role"] == message["role"] != "tool" and not last.get("tool_calls"))
 
 
-def _notes_between(last: Mapping[str, Any], message: Mapping[str, Any]) -> list[JsonObject]:
+def notes_between(last: Mapping[str, Any], message: Mapping[str, Any]) -> list[JsonObject]:
     """Return what must stand between two messages: a note, if results of tools got no answer."""
     is_unanswered = last["role"] == "tool" and message["role"] == "user"
     return [{"role": "assistant", "content": NO_ANSWER}] if is_unanswered else []

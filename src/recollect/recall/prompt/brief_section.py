@@ -17,7 +17,8 @@ from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.ledger import RankedEntry
 from recollect.recall.prompt.profile import RankedLine, fit_lines, render_section
 from recollect.recall.prompt.quotes import QuotedPassages, count_fence
-from recollect.recall.prompt.tail import count_talk, to_prompt_message
+from recollect.recall.prompt.tail import to_prompt_message
+from recollect.recall.prompt.talk_tokens import count_talk
 
 MIN_ENTRY_TOKENS: Final = 4  # no entry has fewer
 CACHED_NARRATIVES: Final = 32  # shorter forms of one narrative that are kept

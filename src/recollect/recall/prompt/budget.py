@@ -81,11 +81,11 @@ class PromptBudget:
         self._recall_share = share if self.recall_takes_rest else min(share, self.limits.recall_tokens)
 
     def take_tail_first(self, tokens: int) -> bool:
-        """Take all turns of the tail before brief and recall, if the settings say so and they fit. Say whether.
+        """Take all turns of the tail before brief and recall, if they fit. Return whether they do.
 
         Recall's share is set aside anew, of what is left.
         """
-        if not self.limits.tail_first or not self.take(tokens):
+        if not self.take(tokens):
             return False
         self.reserve_recall()
         return True

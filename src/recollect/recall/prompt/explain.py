@@ -78,7 +78,7 @@ def explain_layout(
         _describe_candidate(candidate, inputs) | {"reason": "no room"} for candidate in quotes.left_out[:MAX_LEFT_OUT]
     ]
     items = [{"message_id": message.id, "seq": message.seq} for message in tail.whole]
-    explanation.add_part("tail", tail.tokens(tokenizer), "the newest turns, word for word", items)
+    explanation.add_part("tail", tail.tokens, "the newest turns, word for word", items)
     explanation.left_out += _describe_missing_turns(inputs, layout, max_turns)
     explanation.left_out += [
         {"message_id": message.id, "seq": message.seq, "kind": "turn", "reason": "a stored system message"}

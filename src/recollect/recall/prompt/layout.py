@@ -15,6 +15,7 @@ from recollect.recall.prompt.excerpts import QueryTerms
 from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.quotes import QuotedPassages, count_fence
 from recollect.recall.prompt.tail import Tail, add_older_turns, take_newest_turns, to_prompt_message
+from recollect.recall.prompt.talk_tokens import count_talk
 
 MAX_CHARACTERS_PER_TOKEN: Final = 6  # a conversation with more for each token of the budget is not tried whole
 
@@ -66,7 +67,7 @@ class PromptLayout:
     @property
     def tokens(self) -> int:
         """Return the tokens of all parts."""
-        return self.quotes.tokens + self.tail.tokens(self._tokenizer)
+        return self.quotes.tokens + self.tail.tokens
 
     @property
     def shows_all(self) -> bool:
@@ -89,13 +90,14 @@ class PromptLayout:
 
     def _take_tail_first(self) -> bool:
         """Take all turns of the tail before anything else of memory, where the settings want that and they fit."""
-        turns = self._inputs.turns[-self._budget.limits.tail_turns :]
+        limits = self._budget.limits
+        turns = self._inputs.turns[-limits.tail_turns :] if limits.tail_first else ()
         messages = [message for turn in turns for message in turn]
-        named_roles = self._inputs.named_roles
-        tail = Tail([to_prompt_message(message, named_roles=named_roles) for message in messages], messages, messages)
-        if not messages or not self._budget.take_tail_first(tail.tokens(self._tokenizer)):
+        shown = [to_prompt_message(message, named_roles=self._inputs.named_roles) for message in messages]
+        tokens = count_talk(shown, self._tokenizer)
+        if not messages or not self._budget.take_tail_first(tokens):
             return False
-        self.tail = tail
+        self.tail = Tail(shown, messages, messages, tokens)
         return True
 
     def _begin_tail(self) -> None:
@@ -103,7 +105,7 @@ class PromptLayout:
         if self._budget.recall_takes_rest:  # recall pays for the fence; the tail pays only for the section's lines
             reserved = max(0, reserved - count_fence((), self._tokenizer))
         self.tail = self._take_turns(self._budget.tail_limit(reserved), self._budget.tail_turns())
-        self._budget.take(self.tail.tokens(self._tokenizer))
+        self._budget.take(self.tail.tokens)
 
     def _take_turns(self, max_tokens: int, max_turns: int, quoted: Collection[int] = ()) -> Tail:
         return take_newest_turns(
@@ -127,14 +129,14 @@ class PromptLayout:
         If recall quotes every message of the turn, give the quotes' tokens to the tail.
         """
         budget = self._budget
-        budget.give_back(self.tail.tokens(self._tokenizer))
+        budget.give_back(self.tail.tokens)
         quoted = self.quotes.whole_seqs
         limit = budget.left
         if all(message.seq in quoted for message in self._inputs.turns[-1]):
             limit += self.quotes.tokens - self._section_tokens  # give the quotes' tokens to the tail
         self.tail = self._take_turns(limit, 1, quoted)
         budget.give_back(self.quotes.tokens)
-        budget.take(self.tail.tokens(self._tokenizer))
+        budget.take(self.tail.tokens)
         self._fill_quotes()
 
     def _add_older_turns(self) -> None:

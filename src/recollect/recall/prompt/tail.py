@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from recollect.core.message import Message
 from recollect.core.models import JsonObject
 from recollect.core.protocols import PromptTokenizer
 from recollect.recall.prompt import fence
-from recollect.recall.prompt.alternation import BETWEEN, alternate
 from recollect.recall.prompt.budget import PromptBudget
 from recollect.recall.prompt.excerpts import QueryTerms, make_excerpt
+from recollect.recall.prompt.talk_tokens import TalkCounter, count_talk
 
 MIN_EXCERPT_TOKENS: Final = 10  # a shorter excerpt would say nothing
 
@@ -48,29 +48,29 @@ class Tail:
     messages: Sequence[JsonObject] = ()  # one by one; `alternate` puts them into the prompt
     shown: Sequence[Message] = ()  # the stored message of each of them
     whole: Sequence[Message] = ()  # those of the stored messages that are in the prompt uncut
+    tokens: int = 0  # of all messages, in the form that they have in a prompt before the question
     is_cut: bool = False  # not even the newest turn fits
 
-    def tokens(self, tokenizer: PromptTokenizer) -> int:
-        """Return the tokens of all messages, in the form that they have in a prompt before the question."""
-        return count_talk(self.messages, tokenizer)
+    def after(self, turns: Sequence[PromptTurn], tokens: int) -> Tail:
+        """Return the tail with older turns before it, the newest of them first. All have so many tokens."""
+        if not turns:
+            return self
+        oldest_first = turns[::-1]
+        messages = [message for turn in oldest_first for message in turn.messages]
+        stored = [message for turn in oldest_first for message in turn.stored]
+        return Tail([*messages, *self.messages], [*stored, *self.shown], [*stored, *self.whole], tokens)
 
-    def after(self, turn: Sequence[Message], messages: Sequence[JsonObject]) -> Tail:
-        """Return the tail with an older turn before it."""
-        return Tail((*messages, *self.messages), (*turn, *self.shown), (*turn, *self.whole))
 
+class PromptTurn(NamedTuple):
+    """A turn as it is stored, and as a prompt has it."""
 
-def count_talk(messages: Sequence[JsonObject], tokenizer: PromptTokenizer) -> int:
-    """Return the tokens of messages before a question: as messages that alternate, or as text, whichever is more.
+    stored: Sequence[Message]
+    messages: Sequence[JsonObject]
 
-    If the assistant speaks first, the fence stands before it. Where there is none, `build` notices the difference.
-    """
-    if not messages:
-        return 0
-    question: JsonObject = {"role": "user", "content": "Which"}  # any word
-    talk = alternate([*messages, question], opening="")
-    as_messages = sum(map(tokenizer.count_message, talk)) - tokenizer.count_message(question)
-    as_text = [tokenizer.count(f"{message['role']}: {message['content']}{BETWEEN}") for message in messages]
-    return max(as_messages, sum(as_text))
+    @classmethod
+    def of(cls, turn: Sequence[Message], named_roles: Collection[str]) -> PromptTurn:
+        """Return a turn whose messages are whole."""
+        return cls(turn, [to_prompt_message(message, named_roles=named_roles) for message in turn])
 
 
 def take_newest_turns(
@@ -87,15 +87,16 @@ def take_newest_turns(
 
     `quoted` are seqs of messages that are quoted whole elsewhere; they are not excerpted.
     """
-    tail = Tail()
-    for turn in reversed(turns[-max_turns:]):
-        messages = [to_prompt_message(message, named_roles=named_roles) for message in turn]
-        larger = tail.after(turn, messages)
-        if larger.tokens(tokenizer) > max_tokens:
+    counter, tokens = TalkCounter(tokenizer), 0
+    taken: list[PromptTurn] = []
+    for stored in reversed(turns[-max_turns:]):
+        turn = PromptTurn.of(stored, named_roles)
+        if counter.put_before(turn.messages) > max_tokens:
             break
-        tail = larger
-    if tail.messages or not turns:
-        return tail
+        taken.append(turn)
+        tokens = counter.tokens
+    if taken or not turns:
+        return Tail().after(taken, tokens)
     excerpted = [message for message in turns[-1] if message.seq not in quoted]
     return _excerpt_turn(excerpted, max_tokens, terms, tokenizer, named_roles)
 
@@ -139,7 +140,7 @@ def _excerpt_messages(
             messages.append(excerpt)
             shown.append(message)
             whole += [message] if text == message.content else []
-    return Tail(messages, shown, whole, is_cut=True)
+    return Tail(messages, shown, whole, count_talk(messages, tokenizer), is_cut=True)
 
 
 def add_older_turns(
@@ -158,13 +159,16 @@ def add_older_turns(
     missing; nor is a turn all of whose messages are quoted.
     """
     shown = {message.seq for message in tail.whole}
-    for turn in reversed(turns):
-        if turn[0].seq in shown or all(message.seq in quoted for message in turn):
+    counter, tokens = TalkCounter(tokenizer, tail.messages), tail.tokens
+    added: list[PromptTurn] = []
+    for stored in reversed(turns):
+        if stored[0].seq in shown or all(message.seq in quoted for message in stored):
             continue
-        if turn[-1].seq <= covered:
+        if stored[-1].seq <= covered:
             break
-        larger = tail.after(turn, [to_prompt_message(message, named_roles=named_roles) for message in turn])
-        if not budget.take(larger.tokens(tokenizer) - tail.tokens(tokenizer)):
+        turn = PromptTurn.of(stored, named_roles)
+        if not budget.take(counter.put_before(turn.messages) - tokens):
             break
-        tail = larger
-    return tail
+        added.append(turn)
+        tokens = counter.tokens
+    return tail.after(added, tokens)
