@@ -193,14 +193,14 @@ def test_the_body_of_a_refused_request_is_not_awaited_for_ever(limited: Any) -> 
 @pytest.mark.slow
 def test_a_client_that_reads_nothing_of_a_long_answer_is_left(limited: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALL_SECONDS", 0.2)
-    with limited(idle_seconds=0.2) as server:
+    with limited() as server:
         for number in range(8):
             server.client.post(MESSAGES, json={"role": "user", "content": f"{number} " + "long " * 200_000})
         with RawConnection(server.port) as connection:
+            port = connection.socket.getsockname()[1]
+            wait_for(lambda: port in server.run(open_addresses(server)))
             connection.send(request("GET", MESSAGES))
-            open_connections = server.run(open_addresses(server))
-            assert connection.socket.getsockname()[1] in open_connections
-            wait_for(lambda: connection.socket.getsockname()[1] not in server.run(open_addresses(server)))
+            wait_for(lambda: port not in server.run(open_addresses(server)))
 
 
 async def open_addresses(server: RunningServer) -> set[int]:
