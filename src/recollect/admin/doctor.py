@@ -17,12 +17,17 @@ async def examine(store: SqlStore, principal: Principal, embedders: Embedders, *
     findings.append(await asyncio.to_thread(_check_tokenizer, encoding))
     pending = len(await store.pending_erasures())
     if pending:
-        waiting = "1 erasure waits" if pending == 1 else f"{pending} erasures wait"
-        detail = f"{waiting} for another process to release old pages"
+        detail = f"{_count_waiting(pending, 'erasure')} for another process to release old pages"
         findings.append(Finding("erasures", "warning", detail, "close other programs on the file, run the worker"))
     due = (await store.log.stats(principal))["due"]
-    waiting = "1 conversation waits" if due == 1 else f"{due or 'no'} conversation{'s wait' if due else ' waits'}"
-    return [*findings, Finding("work", "ok", f"{waiting} for derived work"), await _check_embedder(embedders)]
+    work = Finding("work", "ok", f"{_count_waiting(due, 'conversation')} for derived work")
+    return [*findings, work, await _check_embedder(embedders)]
+
+
+def _count_waiting(count: int, noun: str) -> str:
+    if count == 0:
+        return f"no {noun} waits"
+    return f"1 {noun} waits" if count == 1 else f"{count} {noun}s wait"
 
 
 def _check_tokenizer(encoding: str) -> Finding:

@@ -75,7 +75,7 @@ def build_answer(
     act, language = read_utterance(message), detect_language(message)
     phrases = PHRASES[language]
     sections: list[str] = []
-    quoted: list[Hit | Message] = []
+    quoted: Sequence[Hit | Message] = ()
     if act.tells:
         words = phrases.noted_words.format(words=_shorten(message, MAX_NOTED_CHARACTERS))
         sections.append(phrases.noted.format(words=words) if is_stored else phrases.not_stored)
@@ -115,27 +115,31 @@ def explain_unreadable(message: str, code: str) -> str:
     return PHRASES[detect_language(message)].unreadable.format(code=code)
 
 
-def _choose_quotes(message: str, found: Found, phrases: Phrases, now: datetime) -> tuple[str, list[Hit | Message]]:
+def _choose_quotes(message: str, found: Found, phrases: Phrases, now: datetime) -> tuple[str, Sequence[Hit | Message]]:
     """Return what to quote, and the sentence before it. `now` is in the zone in which days begin and end."""
     if asks_for_everything(message):
         return phrases.remembered, _choose_everything(message, found, now)
     chosen = choose_quotes(message, found.hits)
     if chosen.hits and chosen.is_sure:
-        return phrases.remembered, list(chosen.hits)
+        return phrases.remembered, chosen.hits
     if found.is_unindexed:
-        return phrases.newest, list(_choose_newest(message, found.newest))
-    return phrases.nearest, list(chosen.hits)
+        return phrases.newest, _choose_newest(message, found.newest)
+    return phrases.nearest, chosen.hits
 
 
-def _choose_everything(message: str, found: Found, now: datetime) -> list[Hit | Message]:
+def _choose_everything(message: str, found: Found, now: datetime) -> Sequence[Hit | Message]:
     """Return the newest that was told, of the day that a message names; hits of that day if it is too long ago."""
     day = asked_day(message, now.date())
     if day is None:
-        return list(_choose_newest(message, found.newest))
-    newest = [each for each in found.newest if each.at.astimezone(now.tzinfo).date() == day]
-    hits = [each for each in found.hits if each.at.astimezone(now.tzinfo).date() == day and each.role == "user"]
-    told = sorted((hit for hit in hits if tells_something(hit.text)), key=lambda hit: hit.at, reverse=True)
-    return list(_choose_newest(message, newest)) or list(told[:MAX_QUOTES])
+        return _choose_newest(message, found.newest)
+
+    def is_of_day(said: Hit | Message) -> bool:
+        return said.at.astimezone(now.tzinfo).date() == day
+
+    if newest := _choose_newest(message, list(filter(is_of_day, found.newest))):
+        return newest
+    told = [hit for hit in found.hits if is_of_day(hit) and hit.role == "user" and tells_something(hit.text)]
+    return sorted(told, key=lambda hit: hit.at, reverse=True)[:MAX_QUOTES]
 
 
 def _choose_newest(message: str, newest: Sequence[Message]) -> list[Message]:

@@ -40,6 +40,7 @@ REQUEST_SCHEMA: Final[JsonObject] = {
         "dimensions": {"type": ["integer", "null"], "minimum": DIMENSIONS, "maximum": DIMENSIONS},
         "user": {"type": ["string", "null"]},
     },
+    "examples": [{"input": "I am allergic to peanuts.", "model": MODEL}],
 }
 
 
@@ -124,16 +125,7 @@ def _join_reply(texts: Sequence[str], encoded: Mapping[str, bytes], tokens: int)
         b'{"object":"embedding","index":%d,"embedding":%b}' % (index, encoded[text]) for index, text in enumerate(texts)
     )
     usage = encode_json({"prompt_tokens": tokens, "total_tokens": tokens})
-    parts = (
-        b'{"object":"list","data":[',
-        b",".join(items),
-        b'],"model":',
-        encode_json(MODEL),
-        b',"usage":',
-        usage,
-        b"}",
-    )
-    return b"".join(parts)
+    return b'{"object":"list","data":[%b],"model":%b,"usage":%b}' % (b",".join(items), encode_json(MODEL), usage)
 
 
 def _encode_base64(vector: Sequence[float]) -> str:

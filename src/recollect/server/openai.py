@@ -52,6 +52,7 @@ REQUEST_SCHEMA: Final[JsonObject] = {
         "user": {"type": ["string", "null"]},
         "metadata": {"type": ["object", "null"]},
     },
+    "examples": [{"messages": [{"role": "user", "content": "What can I not eat?"}]}],
 }
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {

@@ -23,8 +23,6 @@ from recollect.server.request import (
 )
 
 router = APIRouter(prefix="/api/v1/conversations", tags=["chat"])
-_COMPLETION_EXAMPLE: Final = {"messages": [{"role": "user", "content": "What can I not eat?"}]}
-_EMBEDDING_EXAMPLE: Final = {"input": "I am allergic to peanuts.", "model": "all-MiniLM-L6-v2"}
 openai_router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
 RETRY_COUNT_HEADER: Final = "x-stainless-retry-count"  # official clients number their attempts with it
@@ -86,10 +84,7 @@ async def get_model(caller: Reader, model: ModelName) -> Response:
     "/embeddings",
     response_model=schemas.EmbeddingsOut,
     openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": embeddings.REQUEST_SCHEMA | {"examples": [_EMBEDDING_EXAMPLE]}}},
-        }
+        "requestBody": {"required": True, "content": {"application/json": {"schema": embeddings.REQUEST_SCHEMA}}}
     },
     responses=openai_errors.error_responses(404),
 )
@@ -105,10 +100,7 @@ async def embed(request: Request, caller: Reader) -> Response:
     "/chat/completions",
     response_class=Response,
     openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": openai.REQUEST_SCHEMA | {"examples": [_COMPLETION_EXAMPLE]}}},
-        }
+        "requestBody": {"required": True, "content": {"application/json": {"schema": openai.REQUEST_SCHEMA}}}
     },
     responses=openai.RESPONSES,
 )

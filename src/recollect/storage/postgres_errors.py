@@ -52,10 +52,9 @@ class server_errors_translated:  # noqa: N801 - reads as a word: `with server_er
         if failure is None:
             failure = _IN_USE if self._while_opening and isinstance(reason, _OF_OTHERS) else _FAILED
         _log_once(failure, reason)
-        kind_of_error = (
-            RecollectError if failure is _FAILED else StoreUnavailable
-        )  # of a group, one item may be at fault
-        raise kind_of_error(failure.code, failure.message, retryable=failure.retryable) from error
+        # A store that refused one statement is not unavailable: of a group, one item may be at fault.
+        error_class = RecollectError if failure is _FAILED else StoreUnavailable
+        raise error_class(failure.code, failure.message, retryable=failure.retryable) from error
 
 
 def _sort(error: psycopg.Error) -> _Failure | None:
