@@ -27,7 +27,7 @@ from recollect.runtime.error_log import log_unexpected
 log = logging.getLogger(__name__)
 
 QUOTE_CANDIDATES: Final = 24  # hits or messages from which the built-in assistant chooses its quotes
-LATEST_CONVERSATIONS: Final = 2  # searched for the newest messages if this conversation has none
+LATEST_CONVERSATIONS: Final = 16  # from which the newest messages come
 MAX_ANSWER_CHARACTERS: Final = CONTENT_LIMIT // 4  # the limit is in bytes; a character has at most four
 _MEMORY_PARTS: Final = ("profile", "important_data", "summary", "recall")  # parts of a context that come from memory
 
@@ -172,7 +172,7 @@ async def quote_memory(
             recalled = await memory.recall(question, conversation=conversation, limit=QUOTE_CANDIDATES)
             is_unindexed, degraded = "vectors" in recalled.degraded, recalled.degraded
             needs_newest = is_unindexed or asks_for_everything(question)
-            newest = await _newest_messages(memory, conversation, question) if needs_newest else []
+            newest = await _newest_messages(memory, conversation) if needs_newest else []
             found = assistant.Found(recalled.hits, newest, is_unindexed)
         with suppress(NotFound):
             zone = (await memory.conversation(conversation)).zone if conversation is not None else zone
@@ -183,13 +183,16 @@ async def quote_memory(
     return QuotedMemory(answer.text, answer.sources(), (time.perf_counter() - start) * 1000, degraded)
 
 
-async def _newest_messages(memory: AsyncMemory, conversation: str | None, question: str) -> list[Message]:
-    """Return the newest messages of the conversation, or of the latest conversations if it has only the question."""
-    here = await memory.history(conversation, limit=QUOTE_CANDIDATES) if conversation is not None else []
-    if any(message.role == "user" and message.content != question for message in here):
-        return here
-    names = [listed.name for listed in await memory.conversations()][:LATEST_CONVERSATIONS]
-    return [message for name in reversed(names) for message in await memory.history(name, limit=QUOTE_CANDIDATES)]
+async def _newest_messages(memory: AsyncMemory, conversation: str | None) -> list[Message]:
+    """Return the newest messages of this conversation and of the latest others, in the order of time.
+
+    Many chats begin with a question and tell nothing, so a few conversations are not enough.
+    """
+    here = [] if conversation is None else [conversation]
+    latest = [listed.name for listed in await memory.conversations()][:LATEST_CONVERSATIONS]
+    names = dict.fromkeys((*here, *latest))
+    messages = [message for name in names for message in await memory.history(name, limit=QUOTE_CANDIDATES)]
+    return sorted(messages, key=lambda message: message.at)
 
 
 def name_model(answer: StreamedAnswer, requested: str) -> str:
