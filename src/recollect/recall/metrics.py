@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from recollect.core.models import Hit, JsonObject
 from recollect.recall.ranked_messages import RankedMessages
@@ -16,8 +15,7 @@ TYPES: Final = ("message", "passage", "brief", "profile", "memory")  # what reca
 _TYPE_OF_PART: Final = {"profile": "profile", "summary": "brief", "important_data": "brief"}  # of a prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(NamedTuple):
     """Something that recall gave: a hit, or an item of a prompt. `arms` found it; the brief and profile have none."""
 
     type: str  # one of TYPES
@@ -86,18 +84,19 @@ def _count_sources(used: Sequence[Used], conversation: str | None) -> JsonObject
 
     The profile belongs to no conversation.
     """
-    is_here = [item.conversation == conversation for item in used] if conversation is not None else [False] * len(used)
-    is_dense = ["dense" in item.arms for item in used]
-    placed = sum(item.conversation is not None for item in used)
+    here = [item for item in used if item.conversation == conversation is not None]
+    dense = [item for item in used if "dense" in item.arms]
+    dense_here = sum(item.conversation == conversation is not None for item in dense)
+    types = _count_types(used)
     return {
-        "conversation": sum(is_here),
-        "other_conversations": placed - sum(is_here),
-        "conversation_dense": sum(here and dense for here, dense in zip(is_here, is_dense, strict=True)),
-        "other_dense": sum(dense and not here for here, dense in zip(is_here, is_dense, strict=True)),
-        "dense": sum(is_dense),
+        "conversation": len(here),
+        "other_conversations": sum(item.conversation is not None for item in used) - len(here),
+        "conversation_dense": dense_here,
+        "other_dense": len(dense) - dense_here,
+        "dense": len(dense),
         "lexical": sum("bm25" in item.arms for item in used),
         "code": sum("code" in item.arms for item in used),
         "dates": sum("date" in item.arms for item in used),
-        "summaries": sum(item.type == "brief" for item in used),
-        "profile": sum(item.type == "profile" for item in used),
+        "summaries": types["brief"],
+        "profile": types["profile"],
     }

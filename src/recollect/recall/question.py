@@ -6,6 +6,7 @@ It knows nothing of the messages that are searched.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -49,21 +50,22 @@ def parse_question(text: str) -> ParsedQuestion:
     """Parse a question. Of a very long one, only the beginning and the end are read."""
     text = shorten_question(text)
     words = analyser.query_words(text)[:MAX_QUESTION_WORDS]
-    names = _find_names(text)[:MAX_QUESTION_WORDS]
+    named, about_code = identifiers.read_question(text)
+    names = _to_indexed_words(text, named)[:MAX_QUESTION_WORDS]
     return ParsedQuestion(
         text,
         tuple(word_index.hash_words(words)),
         tuple(word_index.hash_words(names)),
-        identifiers.is_code_question(text),
+        about_code,
         _lean(text, has_names=bool(names)),
     )
 
 
-def _find_names(text: str) -> list[str]:
+def _to_indexed_words(text: str, named: Collection[str]) -> list[str]:
     """Return the identifiers that the word index has as one word: as a compound, or as the only word in them."""
-    compounds = frozenset(analyser.compounds(text))
+    compounds = frozenset(analyser.compounds(text)) if named else frozenset()
     names: dict[str, None] = {}
-    for name in sorted(identifiers.find_identifiers(text)):
+    for name in sorted(named):
         words = [name] if name in compounds else analyser.words(name)
         if len(words) == 1:
             names[words[0]] = None

@@ -8,7 +8,7 @@ and `@foo` are equal. The word index holds their parts. Ordinary language of a s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_NAME_CHARACTERS: Final = 200  # longer runs are data
@@ -18,13 +18,27 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def read_question(text: str) -> tuple[frozenset[str], bool]:
+    """Return the names in a question, case-folded, and whether it is about code."""
+    names = list(_names(text))
+    return _fold(names), _is_about_code(text, names)
+
+
 def find_identifiers(text: str) -> frozenset[str]:
     """Return the names in a text, case-folded."""
-    return frozenset(name.casefold() for name, _ in _names(text) if name)
+    return _fold(_names(text))
 
 
 def is_code_question(text: str) -> bool:
     """Return whether a question is about code: it has a name that only code has, or words of programmers."""
+    return _is_about_code(text, _names(text))
+
+
+def _fold(names: Iterable[tuple[str, bool]]) -> frozenset[str]:
+    return frozenset(name.casefold() for name, _ in names if name)
+
+
+def _is_about_code(text: str, names: Iterable[tuple[str, bool]]) -> bool:
     if _FENCE.search(text) or _SYNTAX.search(text) or _PHRASE.search(text):
         return True
     words = set(_WORD.findall(text.lower()))
@@ -32,7 +46,7 @@ def is_code_question(text: str) -> bool:
     if words & _CERTAIN or likely > 1 or (likely and possible):
         return True
     has_code_word = bool(likely or possible)
-    return any(is_code or has_code_word for _, is_code in _names(text))
+    return any(is_code or has_code_word for _, is_code in names)
 
 
 # Names that are recognised by the signs around them: each pattern reads the whole text.

@@ -48,11 +48,13 @@ def _build_once(inputs: PromptInputs, asked_budget: int, budget: PromptBudget, t
     head, block = [] if system is None else [system], layout.quotes.block()
     talk = alternate([*layout.tail.messages, question], opening="" if block else ASSISTANT_BEGINS)
     talk_tokens = sum(map(tokenizer.count_message, talk))
-    messages = [*head, *put_memory(block, talk)]
-    tokens = sum(map(tokenizer.count_message, messages))
+    with_memory = put_memory(block, talk)
+    changed = with_memory[: 1 + len(with_memory) - len(talk)]  # the first message, or one more before it
+    memory_tokens = sum(map(tokenizer.count_message, changed)) - tokenizer.count_message(talk[0])
+    tokens = system_tokens + talk_tokens + memory_tokens
     explanation.correct_tokens(tail=talk_tokens - question_tokens, total=tokens)
     return Context(
-        messages=tuple(messages),
+        messages=(*head, *with_memory),
         text=_to_text(head, block, [*layout.tail.messages, question], has_section=bool(layout.section.lines)),
         tokens=tokens,
         explain=explanation.to_dict(inputs, asked_budget),

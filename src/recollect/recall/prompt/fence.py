@@ -81,7 +81,8 @@ _IMITATION: Final = re.compile(
 
 def escape_tags(text: str) -> str:
     """Return stored text in which nothing can be taken for a tag of the fence, by a model or by a person."""
-    if not _MAY_NEED_ESCAPE.search(text):  # nearly all texts
+    is_plain = text.isascii() and "<" not in text and "&" not in text  # quicker to see than by the pattern
+    if is_plain or not _MAY_NEED_ESCAPE.search(text):  # nearly all texts
         return text
     text = _TAG_START.sub(lambda match: _escape_sign(match[0]), text)
     return _OVERRIDE.sub(lambda match: _escape_sign(match[0]), text)
