@@ -128,7 +128,8 @@ class FaultServer:
         try:
             while (request := await _read_request(reader)) is not None:
                 self.requests.append(request)
-                outcome = self._planned.popleft() if self._planned else self.always
+                is_planned = bool(self._planned) and self._takes_plan(request)
+                outcome = self._planned.popleft() if is_planned else self.always
                 await self._respond(request, outcome, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the peer left in the middle, as some tests make it do
@@ -137,6 +138,10 @@ class FaultServer:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+
+    def _takes_plan(self, request: Request) -> bool:
+        """Say whether a planned outcome may be that of this request."""
+        return True
 
     async def _respond(
         self,
