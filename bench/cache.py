@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 class CachedEmbedder(MiniLM):
-    """The built-in embedder with a file of vectors, by the embedder's name and a hash of the text."""
+    """The built-in embedder with a file of vectors, by the name of the embedder that made it and a hash of the text."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__()
@@ -38,7 +38,9 @@ class CachedEmbedder(MiniLM):
         self, texts: Sequence[str], check: Callable[[], None] | None = None, *, single_thread: bool = False
     ) -> Floats:
         """Return one row for each text; embed only texts that the file does not hold."""
-        keys = [blake2b(f"{self.name}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        names = [self.name if not self.keeps_vector(text) else self.extends for text in texts]
+        pairs = zip(names, texts, strict=True)
+        keys = [blake2b(f"{name}\0{text}".encode(), digest_size=16).digest() for name, text in pairs]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._vectors}
         if new:
             vectors = self._embedder.encode(list(new.values()), check, single_thread=single_thread)

@@ -35,7 +35,10 @@ CACHES_WITHOUT_WORDS = {
     "recollect.storage.queries": "our own SQL",
     "recollect.storage.shipped_dictionary": "the dictionary that is shipped",
 }
-CACHES_OF_INSTANCES = {"recollect.providers.minilm.wordpiece": "cleared by the embedder that owns it"}
+CACHES_OF_INSTANCES = {
+    "recollect.providers.minilm.arabic_table": "cleared by the embedder that owns it",
+    "recollect.providers.minilm.wordpiece": "cleared by the embedder that owns it",
+}
 # Kinds of scopes that each operation has an answer to. A new kind of scope must appear in `SUPPORTED` of
 # `core/scope.py`, and in the table of every operation that supports it.
 SCOPE_TABLES = {

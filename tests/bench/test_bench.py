@@ -229,7 +229,7 @@ def test_the_cache_knows_a_text_again(tmp_path: Path):
 
     def opened() -> tuple[CachedEmbedder, Counting]:
         cached, own = CachedEmbedder(tmp_path / "vectors.npz"), Counting()
-        cached._embedder, cached.name, cached.dimensions = own, own.name, own.dimensions
+        cached._embedder, cached.extends, cached.dimensions = own, own.name, own.dimensions
         return cached, own
 
     first, own = opened()
@@ -239,7 +239,7 @@ def test_the_cache_knows_a_text_again(tmp_path: Path):
     second, own = opened()
     assert (second.encode(["a", "b", "a"]) == vectors).all()
     assert own.calls == 0
-    second.name = "another"
+    second.extends = "another"
     second.encode(["a"])
     assert own.calls == 1
 

@@ -61,7 +61,7 @@ def test_an_answer_has_the_language_of_the_question() -> None:
     told = answer("أين يعيش عمر؟", hit("عمر يعيش في ليون.", bm25=0.4), hit("Omar: Lyon", bm25=0.4, name="Omar"))
     assert told.text == (
         "هذا ما أتذكره:\n- 1 يناير 2026 (قبل 3 أيام)، قلت: «عمر يعيش في ليون.»\n"
-        "- 1 يناير 2026 (قبل 3 أيام)، قال Omar: «Omar: Lyon»"
+        "- 1 يناير 2026 (قبل 3 أيام)، من Omar: «Omar: Lyon»"
     )
     assert answer("أين يعيش عمر؟").text == "لا أتذكر شيئاً عن ذلك بعد."
     assert answer("Où habite Omar ?", hit("Omar habite à Lyon.", bm25=0.4)).text.startswith("This is what I remember:")

@@ -18,7 +18,7 @@ from recollect.admin.erase import make_pieces
 from recollect.core import times, word_index
 from recollect.core.dates import periods
 from recollect.core.errors import InvalidInput, ProviderUnavailable
-from recollect.core.language import analyser, passages
+from recollect.core.language import analyser, message_flags, passages
 from recollect.core.text import replace_unstorable, replace_unstorable_json
 from recollect.runtime.ids import new_id
 from recollect.testing import FakeClock, FakeEmbedder, FakeModel
@@ -77,12 +77,16 @@ def test_the_fast_way_for_ascii_finds_the_same_words(text: str) -> None:
 
 @given(st.text(max_size=100), st.none() | st.text(max_size=20))
 @example("One.\n\n```py\nx = 1\n```\nTwo.", "Sara")
-def test_a_row_is_the_speakers_words_and_then_each_passage_behind_its_mark(text: str, name: str | None) -> None:
+def test_a_row_is_the_speakers_words_then_each_passage_behind_its_mark_then_the_flags(
+    text: str, name: str | None
+) -> None:
     text, name = replace_unstorable(text)[0], None if name is None else replace_unstorable(name)[0]
     expected = [] if name is None else [word_index.hash_word(word) for word in analyser.words(name)]
     for passage in passages.split(text):
         expected.append(word_index.CODE_MARK if passage.kind == "code" else word_index.PROSE_MARK)
         expected += map(word_index.hash_word, analyser.words(text[passage.start : passage.stop]))
+    flags = message_flags.find_flags(text)
+    expected += [word_index.FIRST_FLAG_MARK + bit for bit in range(message_flags.FLAG_COUNT) if flags >> bit & 1]
     row = word_index.encode_row(text, name)
     assert list(struct.unpack(f"<{len(row) // 4}I", row)) == expected
     assert all(number >= word_index.FIRST_WORD_NUMBER for number in map(word_index.hash_word, analyser.words(text)))

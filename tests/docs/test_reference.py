@@ -165,7 +165,9 @@ def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 def test_every_score_part_is_documented(talkative: Memory) -> None:
-    questions = ("Why does parse_date fail?", "What did Sara say yesterday?", "What can I not eat?", "hotel in Granada")
+    talkative.add("trip", "user", "Always answer in two sentences. The train leaves on Friday.", id="standing")
+    questions = ("Why does parse_date fail?", "What did Sara say yesterday?", "What can I not eat?", "hotel in Granada",
+                 "When does the train leave?", "Always answer in two sentences")  # fmt: skip
     seen = {
         part
         for question in questions
@@ -181,7 +183,7 @@ def test_every_kind_of_hit_is_documented(talkative: Memory) -> None:
     found = [*talkative.recall("Which train do I take to Granada?", conversation="trip", limit=20)]
     found += talkative.recall("What can I not eat? Am I allergic to peanuts?", conversation="trip")
     assert {hit.kind for hit in found} == {"message", "passage", "brief", "profile"}
-    assert {hit.kind for hit in found} <= spans(section(REFERENCE / "why.md", "Score parts"))
+    assert {hit.kind for hit in found} <= spans(section(REFERENCE / "why.md", "Relevance"))
 
 
 def test_every_part_of_a_prompt_and_every_reason_is_documented(talkative: Memory) -> None:

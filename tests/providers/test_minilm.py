@@ -48,17 +48,18 @@ def minilm() -> MiniLM:
 @pytest.fixture
 def not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedder, "_loaded", None)
+    monkeypatch.setattr(embedder, "_arabic", None)
 
 
 def lengths(vectors: np.ndarray) -> Any:
     return np.linalg.norm(vectors, axis=1)
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "vocab.txt"])
+@pytest.mark.parametrize("name", ["model.onnx", "vocab.txt", "arabic.npz"])
 def test_the_shipped_files_are_the_ones_named_in_code_sums_and_notice(name: str) -> None:
     found = hashlib.sha256((FOLDER / name).read_bytes()).hexdigest()
 
-    assert found in (embedder.MODEL_SHA256, embedder.VOCABULARY_SHA256)
+    assert found in (embedder.MODEL_SHA256, embedder.VOCABULARY_SHA256, embedder.ARABIC_SHA256)
     assert f"{found}  {name}\n" in (FOLDER / "SHA256SUMS").read_text("utf-8")
     assert found in (FOLDER / "NOTICE").read_text("utf-8")
     assert "Apache License" in (FOLDER / "LICENSE").read_text("utf-8")
@@ -132,11 +133,13 @@ def test_a_text_without_words_has_the_vector_of_the_empty_text(minilm: MiniLM, b
 
 @settings(max_examples=25)
 @given(st.lists(st.text(st.characters(codec=None), max_size=120), max_size=6))
-def test_any_text_has_a_finite_vector_of_length_one(minilm: MiniLM, texts: list[str]) -> None:
+def test_any_text_has_a_finite_vector_of_length_one_or_zero_if_it_cannot_be_read(
+    minilm: MiniLM, texts: list[str]
+) -> None:
     vectors = minilm.encode(texts)
 
     assert np.isfinite(vectors).all()
-    assert lengths(vectors) == pytest.approx(1, abs=1e-5)
+    assert lengths(vectors) == pytest.approx([float(minilm.reads(text)) for text in texts], abs=1e-5)
 
 
 @pytest.mark.parametrize("place", ["beginning", "middle", "end"])
@@ -230,12 +233,12 @@ def test_threads_that_begin_at_once_load_once_and_get_the_same_vectors(
 
 
 @pytest.mark.usefixtures("not_loaded")
-@pytest.mark.parametrize("broken", ["model.onnx", "vocab.txt"])
+@pytest.mark.parametrize("broken", ["model.onnx", "vocab.txt", "arabic.npz"])
 @pytest.mark.parametrize("how", ["missing", "changed"])
 def test_a_missing_or_changed_file_is_refused_by_name(
     broken: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("model.onnx", "vocab.txt"):
+    for name in ("model.onnx", "vocab.txt", "arabic.npz"):
         (tmp_path / name).symlink_to(FOLDER / name)
     (tmp_path / broken).unlink()
     if how == "changed":
@@ -243,7 +246,7 @@ def test_a_missing_or_changed_file_is_refused_by_name(
     monkeypatch.setattr(embedder, "FOLDER", tmp_path)
 
     with pytest.raises(ProviderUnavailable, match=broken) as caught:
-        MiniLM().encode(["hello"])
+        MiniLM().encode(["hello", "مرحبا"])
 
     assert (caught.value.code, caught.value.retryable) == ("embedder_damaged", False)
 

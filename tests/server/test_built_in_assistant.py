@@ -41,6 +41,13 @@ def test_who_asks_for_everything_gets_what_was_told_in_all_conversations_newest_
             assert 0 < reply.index("أسكن في الرياض") < reply.index("allergic to peanuts")
 
 
+def test_a_message_that_shows_no_language_is_answered_in_that_of_the_conversation(location: str) -> None:
+    with make_server(location) as server:
+        assert server.chat("بيت", "أسكن في الرياض مع أهلي.").text == "دوّنت: «أسكن في الرياض مع أهلي.»"
+        assert server.chat("بيت", "ok").text == "حسناً."
+        assert server.chat("new", "ok").text == "All right."
+
+
 def test_the_missing_model_is_a_notice_beside_the_first_answer_and_not_a_part_of_any(location: str) -> None:
     with make_server(location) as server:
         replies = [server.chat("trip", text) for text in ("I live in Lyon.", "Where do I live?", "Hello")]

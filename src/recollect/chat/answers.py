@@ -16,6 +16,8 @@ from recollect.core import assistant
 from recollect.core.answer_pieces import StreamedAnswer
 from recollect.core.errors import NotFound, ProviderUnavailable, RecollectError
 from recollect.core.language.memory_requests import asks_for_everything
+from recollect.core.language.talk_language import answer_language, clear_language
+from recollect.core.language.utterances import Language
 from recollect.core.message import CONTENT_LIMIT, LABEL_LIMIT, Message
 from recollect.core.models import Context, JsonObject
 from recollect.memory import AsyncMemory
@@ -26,6 +28,7 @@ from recollect.runtime.error_log import log_unexpected
 
 log = logging.getLogger(__name__)
 
+LANGUAGE_MESSAGES: Final = 12  # of a conversation that tell its language if the question does not
 QUOTE_CANDIDATES: Final = 24  # hits or messages from which the built-in assistant chooses its quotes
 LATEST_CONVERSATIONS: Final = 16  # from which the newest messages come
 MAX_ANSWER_CHARACTERS: Final = CONTENT_LIMIT // 4  # the limit is in bytes; a character has at most four
@@ -174,13 +177,26 @@ async def quote_memory(
             needs_newest = is_unindexed or asks_for_everything(question)
             newest = await _newest_messages(memory, conversation) if needs_newest else []
             found = assistant.Found(recalled.hits, newest, is_unindexed)
+        language = await _choose_language(memory, conversation, question)
         with suppress(NotFound):
             zone = (await memory.conversation(conversation)).zone if conversation is not None else zone
     except RecollectError as error:
         log.warning("nothing can be recalled: %s", error.code)
         return QuotedMemory(assistant.explain_unreadable(question, error.code), degraded=("memory",))
-    answer = assistant.build_answer(question, found, now=memory.clock.now(), zone=zone, is_stored=is_stored)
+    answer = assistant.build_answer(
+        question, found, now=memory.clock.now(), zone=zone, is_stored=is_stored, language=language
+    )
     return QuotedMemory(answer.text, answer.sources(), (time.perf_counter() - start) * 1000, degraded)
+
+
+async def _choose_language(memory: AsyncMemory, conversation: str | None, question: str) -> Language:
+    """Return the language of the question; that of the conversation so far if the question shows none."""
+    if conversation is None or clear_language(question):
+        return answer_language(question)
+    messages: list[Message] = []
+    with suppress(NotFound):
+        messages = await memory.history(conversation, limit=LANGUAGE_MESSAGES)
+    return answer_language(question, [message.content for message in messages if message.role == "user"])
 
 
 async def _newest_messages(memory: AsyncMemory, conversation: str | None) -> list[Message]:

@@ -45,6 +45,7 @@ STAGES: Final = ("load", "embed", "score", "words", "vectors", "fetch", "build",
 _DEGRADED_REASONS: Final = {
     "embedder": "the embedder does not answer, so messages were found by words alone.",
     "embedder_changed": "older vectors are another embedder's; `recollect worker --once` computes them again.",
+    "language": "the embedder cannot read this language, so messages were found by words alone.",
     "summarizer": "the model that writes briefs failed, so the built-in summariser wrote the newest one.",
     "brief": "the brief could not be read; a worker makes it again from the log.",
     "vectors": "most messages have no vectors yet, so messages were found by words.",
@@ -83,6 +84,15 @@ def recall(
         str | None, typer.Option(metavar="TIME", help="Only messages before this time, in ISO 8601.")
     ] = None,
     at: AskedAt = None,
+    min_relevance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Only hits of at least this relevance, from 0 to 1; by default all that may be related.",
+        ),
+    ] = None,
     why: Annotated[bool, typer.Option("--why", help="Show the parts that add up to each score.")] = False,
 ) -> None:
     """Find messages that help with a question, best first.
@@ -93,7 +103,14 @@ def recall(
     with call.open(must_exist=True) as memory:
         catch_up_new_messages(memory)
         recalled = memory.recall(
-            question, conversation=conversation, limit=limit, budget=budget, since=since, until=until, at=at
+            question,
+            conversation=conversation,
+            limit=limit,
+            budget=budget,
+            since=since,
+            until=until,
+            at=at,
+            min_relevance=min_relevance,
         )
         zones = _find_zones(memory, conversation)
     if call.json:

@@ -55,6 +55,12 @@ def check_number(value: object, name: str, *, minimum: int, required: bool = Fal
         raise InvalidInput(f"invalid_{name}", f"`{name}` is a whole number from {minimum} on.")
 
 
+def check_share(value: object, name: str) -> None:
+    """Check that a value is None or a number from 0 to 1."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
+        raise InvalidInput(f"invalid_{name}", f"`{name}` is a number from 0 to 1.")
+
+
 def check_timeout(value: object) -> None:
     """Check that a timeout is None or a number of seconds from 0 on."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):

@@ -1,6 +1,7 @@
 """The built-in assistant: without a model it notes what it is told, and answers by quoting memory.
 
-It answers in the language of the message, English or Arabic. It only renders what it is given. Recall and storage
+It answers in the language of the message, English or Arabic; in that of the talk if the message shows none ("ok", a
+name). It only renders what it is given. Recall and storage
 belong to the callers.
 """
 
@@ -14,9 +15,9 @@ from zoneinfo import ZoneInfo
 
 from recollect.core.assistant_phrases import PHRASES, Phrases, describe_age
 from recollect.core.language.memory_requests import asked_day, asks_for_everything, asks_to_forget
+from recollect.core.language.talk_language import answer_language
 from recollect.core.language.utterances import (
     Language,
-    detect_language,
     read_utterance,
     tells_something,
 )
@@ -65,14 +66,20 @@ def needs_memory(message: str) -> bool:
 
 
 def build_answer(
-    message: str, found: Found, *, now: datetime, zone: str = "UTC", is_stored: bool = True
+    message: str,
+    found: Found,
+    *,
+    now: datetime,
+    zone: str = "UTC",
+    is_stored: bool = True,
+    language: Language | None = None,
 ) -> BuiltInAnswer:
     """Return the answer to a message: a note of what it tells, and dated quotes for what it asks, best hit first.
 
     Neither the message itself nor messages that only ask are quoted: a question is no memory. What is not stored is not
-    noted.
+    noted. `language` is that of the message if it is not given.
     """
-    act, language = read_utterance(message), detect_language(message)
+    act, language = read_utterance(message), language or answer_language(message)
     phrases = PHRASES[language]
     sections: list[str] = []
     quoted: Sequence[Hit | Message] = ()
@@ -95,7 +102,7 @@ def build_answer(
 
 def notice(message: str) -> str:
     """Return in the language of a message that no model is set, and how to set one."""
-    return PHRASES[detect_language(message)].no_model
+    return PHRASES[answer_language(message)].no_model
 
 
 def strip_notice(text: str) -> str:
@@ -107,12 +114,12 @@ def strip_notice(text: str) -> str:
 
 def explain_memory_off(message: str) -> str:
     """Return in the language of a message that memory is off."""
-    return PHRASES[detect_language(message)].memory_off
+    return PHRASES[answer_language(message)].memory_off
 
 
 def explain_unreadable(message: str, code: str) -> str:
     """Return in the language of a message that memory cannot be read, and the code of the error."""
-    return PHRASES[detect_language(message)].unreadable.format(code=code)
+    return PHRASES[answer_language(message)].unreadable.format(code=code)
 
 
 def _choose_quotes(message: str, found: Found, phrases: Phrases, now: datetime) -> tuple[str, Sequence[Hit | Message]]:

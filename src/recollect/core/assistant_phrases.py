@@ -89,12 +89,10 @@ _ARABIC: Final = Phrases(
     ),
     quote="{day} ({age})، {who}: {words}",
     noted_words="«{words}»",
-    months=(
-        "يناير", "فبراير", "مارس", "أبريل", "مايو", "يونيو", "يوليو", "أغسطس", "سبتمبر", "أكتوبر", "نوفمبر", "ديسمبر",
-    ),
+    months=times.ARABIC_MONTH_NAMES,
     said_by_role={"user": "قلت", "assistant": "قال المساعد", "tool": "قالت أداة"},
-    said_by_name="قال {name}",
-)  # fmt: skip
+    said_by_name="من {name}",  # «قال» would be wrong for a woman
+)
 PHRASES: Final[Mapping[Language, Phrases]] = {"en": _ENGLISH, "ar": _ARABIC}
 
 # One, two, three to ten, and more: Arabic counts in these four forms.

@@ -175,6 +175,8 @@ class Neighbour(Record):
 class Hit(Record):
     """A result of recall. `text` is the best passage of the message; the parts in `why` add up to `score`.
 
+    `relevance` is an estimate from 0 to 1: of hits with 0.2, about a fifth hold what was asked for.
+
     A hit from the profile belongs to no conversation: `conversation` is empty.
     """
 
@@ -189,6 +191,7 @@ class Hit(Record):
     why: dict[str, float]
     name: str | None = None
     neighbours: tuple[Neighbour, ...] = ()
+    relevance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class Clock(Protocol):
@@ -57,6 +57,26 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector for each text, in their order."""
+        ...
+
+
+@runtime_checkable
+class ExtendingEmbedder(Protocol):
+    """An embedder that keeps most vectors of an earlier one. Stores embed only the other texts again."""
+
+    extends: str  # the name of the earlier one; the dimensions are the same
+
+    def keeps_vector(self, text: str) -> bool:
+        """Say whether the text has the vector that the earlier embedder gave it."""
+        ...
+
+
+@runtime_checkable
+class SelectiveEmbedder(Protocol):
+    """An embedder that knows which texts it cannot read. It gives them the zero vector, which is near nothing."""
+
+    def reads(self, text: str) -> bool:
+        """Say whether the vector of this text has a meaning."""
         ...
 
 

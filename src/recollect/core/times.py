@@ -26,6 +26,9 @@ MONTH_NAMES: Final = (
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 SHORT_MONTH_NAMES: Final = tuple(name[:3] for name in MONTH_NAMES)
+ARABIC_MONTH_NAMES: Final = (
+    "يناير", "فبراير", "مارس", "أبريل", "مايو", "يونيو", "يوليو", "أغسطس", "سبتمبر", "أكتوبر", "نوفمبر", "ديسمبر",
+)  # fmt: skip
 EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 

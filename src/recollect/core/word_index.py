@@ -1,5 +1,7 @@
 """Builds a message's word index row: its words as numbers, in the order of the text, with a mark before each passage.
 
+At its end stand the flags of the message (see `message_flags`), each as a mark of its own.
+
 Recall reads these rows instead of text. A number is a hash of the word. So a row holds no text, needs no table of all
 words (which would remember erased ones), and is the same on every machine. Two words of one person share a number
 about once in a hundred thousand.
@@ -13,13 +15,14 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
-from recollect.core.language import analyser, passages
+from recollect.core.language import analyser, message_flags, passages
 from recollect.core.message import ROLES, is_recalled
 
-_RULES_VERSION: Final = 2  # of which messages have words: since 2, system messages have none
+_RULES_VERSION: Final = 3  # of what a row holds: since 2, system messages have no words; since 3, there are flags
 VERSION: Final = (analyser.VERSION * 1000 + passages.VERSION) * 100 + _RULES_VERSION
 PROSE_MARK: Final = 1  # the words of a passage of prose follow
 CODE_MARK: Final = 2  # the words of a passage of code follow
+FIRST_FLAG_MARK: Final = 3  # the mark of the first flag; those of the others follow
 FIRST_WORD_NUMBER: Final = 16  # numbers below are kept for marks
 CACHE_ENTRIES: Final = 1 << 16
 ROLE_NUMBERS: Final = {role: position for position, role in enumerate(ROLES)}
@@ -65,6 +68,8 @@ def encode_row(content: str, name: str | None, model_variant: str | None = None,
     for passage in passages.split(content):
         numbers.append(CODE_MARK if passage.kind == "code" else PROSE_MARK)
         _add_words(numbers, content[passage.start : passage.stop])
+    flags = message_flags.find_flags(content)
+    numbers.extend(FIRST_FLAG_MARK + bit for bit in range(message_flags.FLAG_COUNT) if flags >> bit & 1)
     return _little_endian(numbers)
 
 

@@ -30,18 +30,21 @@ class AskMixin(Lifecycle):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         at: datetime | str | None = None,
+        min_relevance: float | None = None,
     ) -> Recalled:
         """Return what was said that bears on the query, best first: by words, meaning, names and dates.
 
         Return at most `limit` messages and, with `budget`, at most so many tokens of text, neighbours included.
         Without `conversation`, all of the person's are searched; with it, others only if it has few good hits. `since`
-        and `until` keep messages of a period. `at` is the moment of asking, for "last week" and the like.
+        and `until` keep messages of a period. `at` is the moment of asking, for "last week" and the like. Hits below
+        `min_relevance` (from 0 to 1) are left out; by default those that surely have nothing to do with the query.
         """
         asked = arguments.check_query(query)
         if conversation is not None:
             check_identity(conversation, "conversation")
         arguments.check_number(limit, "limit", minimum=0, required=True)
         arguments.check_number(budget, "budget", minimum=0)
+        arguments.check_share(min_relevance, "min_relevance")
         moment, (start, stop) = arguments.parse_optional_moment(at, "at"), arguments.parse_period(since, until)
         await self._ready()
         scope = PersonScope(self._principal.person) if conversation is None else ConversationScope(conversation)
@@ -55,6 +58,7 @@ class AskMixin(Lifecycle):
             at=moment,
             since=start,
             until=stop,
+            min_relevance=min_relevance,
         )
         self._metrics.note(self._principal, found.metrics, self._clock.now())
         if texts := profile_texts(found):

@@ -139,10 +139,10 @@ class TopicsMixin(Lifecycle):
         index, is_good = result.scope, find_good(result.scores)
         names = {key: row["name"] for key, row in index.conversations.items()}
         scores: dict[Position, float] = {}
-        for n in result.ranked:
+        for n, score in zip(result.ranked, result.ordered.scores_of(result.ranked), strict=True):
             position = int(index.conversation_keys[n]), int(index.seqs[n])
             if is_good[n] and (conversation is None or names[position[0]] == conversation):
-                scores[position] = float(result.total[n])
+                scores[position] = float(score)
         return _MatchingMessages(scores, names)
 
     async def _load_topics(self, conversations: Iterable[str], keys: set[int]) -> dict[int, Topic]:

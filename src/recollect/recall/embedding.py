@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from recollect.core.errors import ProviderUnavailable, RecollectError
-from recollect.core.protocols import Embedder
+from recollect.core.protocols import Embedder, ExtendingEmbedder, SelectiveEmbedder
 from recollect.jobs.worker import is_ending
 from recollect.runtime.deadline import wait_for_answer
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 MAX_INLINE_QUESTION_BYTES: Final = 200  # embedding a question of this length takes 20 ms at most, if it is words
 MAX_BATCHED_QUESTIONS: Final = 8  # short questions that are embedded in one call
 CACHED_QUESTIONS: Final = 256
-BUILT_IN_EMBEDDER: Final = ("all-MiniLM-L6-v2/int8", 384)  # name and dimensions, known without loading it
+BUILT_IN_EMBEDDER: Final = ("all-MiniLM-L6-v2/int8+ar1", 384)  # name and dimensions, known without loading it
 
 
 class Embedders:
@@ -71,11 +71,17 @@ class Embedders:
         return self._built_in
 
     def named(self, name: str, dimensions: int) -> Embedder | None:
-        """Return the embedder with this name and these dimensions, if it is one of the two."""
+        """Return the embedder with this name and these dimensions, or one that extends it, if it is one of the two."""
         for embedder in (self.current, self._load_built_in()):
-            if (embedder.name, embedder.dimensions) == (name, dimensions):
+            earlier = embedder.extends if isinstance(embedder, ExtendingEmbedder) else None
+            if name in (embedder.name, earlier) and dimensions == embedder.dimensions:
                 return embedder
         return None
+
+    @staticmethod
+    def reads(embedder: Embedder, text: str) -> bool:
+        """Say whether an embedder can read a text. One that does not say so reads everything."""
+        return not isinstance(embedder, SelectiveEmbedder) or embedder.reads(text)
 
     async def embed(self, embedder: Embedder, texts: Sequence[str], check: Callable[[], None] | None = None) -> Vectors:
         """Return one row of length 1 for each text.

@@ -90,7 +90,7 @@ def to_prompt_candidates(
 ) -> list[Candidate]:
     """Return the passages of these messages, or the messages as a whole, as candidates for a prompt."""
     indices = np.fromiter(messages, np.int64, len(messages))
-    totals = ranked.total[indices].tolist()
+    totals = ranked.ordered.scores_of(indices).tolist()
     if not with_passages:
         contents = [message.content.strip() for message in messages.values()]
         return [
@@ -144,8 +144,9 @@ def _to_neighbour(message: Message) -> Neighbour:
 
 def _to_hit(message: Message, text: str, ranked: RankedMessages, index: int, neighbours: tuple[Neighbour, ...]) -> Hit:
     kind = "message" if text == message.content.strip() or text == message.content else "passage"
-    why = ranked.scores.explain(index)
+    why = ranked.ordered.explain(index)
     return Hit(
         message.id, message.conversation, message.seq, message.role, text, message.at,
-        score=sum(why.values()), kind=kind, why=why, name=message.name, neighbours=neighbours,
+        score=sum(why.values()), relevance=ranked.ordered.relevance_of(index), kind=kind, why=why, name=message.name,
+        neighbours=neighbours,
     )  # fmt: skip

@@ -59,7 +59,7 @@ def describe_recall(
         "types": {kind: count for kind, count in _count_types(used).items() if count},
         "ms": {stage: round(ms, 3) for stage, ms in ranked.timer.stages.items()}
         | {"total": round(ranked.timer.total(), 3)},
-        "top": [round(float(score), 4) for score in ranked.total[best]],
+        "top": [round(float(score), 4) for score in ranked.ordered.scores_of(best)],
         "similarities": [round(float(cosine), 4) for cosine in ranked.scores.dense[best]],
         "flags": {
             "hybrid": settings.rag_hybrid,

@@ -14,6 +14,8 @@ from typing import Final
 from recollect.core import times, word_index
 from recollect.core.dates import periods
 from recollect.core.language import analyser, identifiers
+from recollect.core.language.arabic_first_person import speaks_of_self
+from recollect.core.language.question_kinds import QuestionKinds, find_kinds
 
 MAX_QUESTION_CHARACTERS: Final = 4000  # of a longer text only the beginning and the end are read
 MAX_QUESTION_WORDS: Final = 128
@@ -22,7 +24,8 @@ _ASKS_FOR_ANSWERS: Final = re.compile(
     r"\byou(?:'ve| have| had)?\s+(?:\w+ly\s+)?(?:suggested|recommended|mentioned|told|said|provided|gave|given|listed"
     r"|explained|described|shared|wrote|written|created|made|advised|proposed|came up|walked|helped|showed|shown)\b"
     r"|\bremind me\b|\bour (?:last|previous|earlier|past) |\bprevious (?:conversation|chat|discussion)"
-    r"|(?:اقترحت|ذكرت|نصحت|اخبرتني|أخبرتني|قلت لي|ذكرني|ذكّرني|محادثتنا السابقة)",
+    r"|(?:اقترحت|ذكرت(?! لك)|نصحت|[أا]وصيت|[أا]?خبرتني|قلت(?:ي)? ?لي|قلتلي|شرحت ?لي|[أا]?عطيتني|كتبت ?لي|رشحت"
+    r"|[أا]جبتني|ذكّ?رني|ذكريني|محادثتنا السابقة|آخر مرة (?:تكلمنا|سولفنا|تحدثنا)|(?:اقتراح|نصيحت|توصيت)ك)",
     re.IGNORECASE,
 )
 _ASKS_ABOUT_ASKER: Final = re.compile(
@@ -39,6 +42,7 @@ class ParsedQuestion:
     names: tuple[int, ...]  # identifiers, codes and the like
     about_code: bool
     lean: float  # towards messages of people: 1 if they ask about themselves, 0 if they ask what was answered
+    kinds: QuestionKinds
 
     def periods(self, now: datetime, zone: str) -> list[tuple[int, int]]:
         """Return the periods that the question names as (start, stop) in microseconds, read at the moment `now`."""
@@ -58,6 +62,7 @@ def parse_question(text: str) -> ParsedQuestion:
         tuple(word_index.hash_words(names)),
         about_code,
         _lean(text, has_names=bool(names)),
+        find_kinds(text),
     )
 
 
@@ -79,7 +84,7 @@ def _lean(text: str, *, has_names: bool) -> float:
     """
     if _ASKS_FOR_ANSWERS.search(text):
         return 0.0
-    asks_about_asker = _ASKS_ABOUT_ASKER.search(text) is not None
+    asks_about_asker = _ASKS_ABOUT_ASKER.search(text) is not None or speaks_of_self(text)
     if has_names:
         return NEUTRAL_LEAN if asks_about_asker else 0.0
     return 1.0 if asks_about_asker else NEUTRAL_LEAN

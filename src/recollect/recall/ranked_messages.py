@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.core import times
+from recollect.recall.order import Ordered
 from recollect.recall.question import ParsedQuestion
 from recollect.recall.scope_index import ScopeIndex
 from recollect.recall.scoring import Scores
@@ -52,7 +53,7 @@ class RankedMessages:
     question: ParsedQuestion
     scope: ScopeIndex  # the scope that was searched in the end
     scores: Scores
-    total: NDArray[np.float32]
+    ordered: Ordered  # the candidates that were looked at more closely
     ranked: NDArray[np.int64]
     degraded: tuple[str, ...]
     timer: StageTimer

@@ -18,19 +18,22 @@ from numpy.typing import NDArray
 from recollect.core import times
 from recollect.core.errors import RecollectError
 from recollect.core.models import Hit, JsonObject, Principal, Recalled, Similar
-from recollect.core.protocols import Clock
+from recollect.core.protocols import Clock, Embedder
 from recollect.core.scope import PersonScope, Scope
 from recollect.recall import scoring
 from recollect.recall.active_topic import ActiveTopics, score_topic
-from recollect.recall.embedding import Embedders
+from recollect.recall.embedding import BUILT_IN_EMBEDDER, Embedders
+from recollect.recall.fresh_vectors import UNSTORED_EMBEDDER_KEY, FreshVectors
 from recollect.recall.hits import find_neighbours, fit_hits, to_hits
 from recollect.recall.latest_brief import LatestBriefs, find_brief_hits
 from recollect.recall.message_reader import MessageReader
 from recollect.recall.metrics import Used, describe_recall, hits_to_used
+from recollect.recall.order import order_scope
 from recollect.recall.profile_vectors import ProfileVectors
 from recollect.recall.prompt.profile import find_profile_hits
 from recollect.recall.question import ParsedQuestion, parse_question
 from recollect.recall.ranked_messages import RankedMessages, StageTimer, find_good, find_in_period
+from recollect.recall.relevance import Floor
 from recollect.recall.scope_cache import ScopeCache, conversation_of
 from recollect.recall.scope_index import ScopeIndex
 from recollect.recall.scoring import ArmWeights, QueryFeatures, ScorePart, Scores
@@ -47,6 +50,8 @@ MAX_RANKED: Final = 200
 MAX_HITS_FOR_BUDGET: Final = 200  # hits that are considered for a token budget
 THREADED_SCOPE_MESSAGES: Final = 5000  # larger scopes are scored on a thread
 
+MIN_CALIBRATED_MESSAGES: Final = 30  # in a smaller scope, all that is found is returned
+
 Vectors = dict[int, NDArray[np.float32]]  # of a question, by embedder key
 
 
@@ -62,12 +67,13 @@ class Recaller:
         self.topics = ActiveTopics()
         self.profiles = ProfileVectors(embedders)
         self.reader = MessageReader(store)
+        self.fresh = FreshVectors(embedders, self.reader)
 
     def with_settings(self, settings: Callable[[], Settings]) -> Recaller:
         """Return a recaller with other settings that shares everything kept in memory."""
         other = Recaller(self._store, self._clock, self._embedders, lambda _: settings())
         other.scopes, other.briefs, other.topics = self.scopes, self.briefs, self.topics
-        other.profiles = self.profiles
+        other.profiles, other.fresh = self.profiles, self.fresh
         return other
 
     def forget(self, person: str | None = None) -> None:
@@ -76,6 +82,7 @@ class Recaller:
         self.scopes.forget(person)
         self.briefs.forget(person)
         self.topics.forget(person)
+        self.fresh.forget()
 
     async def find(
         self,
@@ -89,8 +96,9 @@ class Recaller:
         limit: int = MAX_RANKED,
         lean_to_topic: bool = False,
         everywhere: bool = False,
+        floor: Floor | None = None,
     ) -> RankedMessages:
-        """Rank the messages of a scope for a question. Return at most `limit`, best first.
+        """Rank the messages of a scope for a question. Return at most `limit`, best first; without those below `floor`.
 
         For a conversation, the person's others are searched too if it has few good hits, or with `everywhere`. With
         `lean_to_topic`, messages of the active topic score a little higher. `at` is the moment of asking.
@@ -101,31 +109,57 @@ class Recaller:
         own_index, state = await self.scopes.get_with_state(principal, scope)
         index = await self.scopes.get(principal, all_scope) if everywhere else own_index
         timer.lap("load")
+        index = await self.fresh.complete(principal, index, self.scopes.embedders)
         vectors, degraded = await self._embed_question(index, question, {})
         timer.lap("embed")
-        scores = await self._score(principal, index, question, vectors, at, conversation)
+        features, scores = await self._score(principal, index, question, vectors, at, conversation)
         timer.add(scores.ms)
         wide = everywhere or int((find_good(scores) & find_in_period(index, since, until)).sum()) < MIN_GOOD_HITS
         if conversation is not None and wide and not everywhere:
             timer.lap("score")
             index = await self.scopes.get(principal, all_scope)
             timer.lap("load")
+            index = await self.fresh.complete(principal, index, self.scopes.embedders)
             vectors, more = await self._embed_question(index, question, vectors)
             degraded = tuple(dict.fromkeys((*degraded, *more)))
             timer.lap("embed")
-            scores = await self._score(principal, index, question, vectors, at, conversation)
+            features, scores = await self._score(principal, index, question, vectors, at, conversation)
             timer.add(scores.ms)
+        extra: dict[str, ScorePart] = {}
         if conversation is not None and wide:
             here = [key for key, row in index.conversations.items() if row["name"] == conversation]
             values = np.isin(index.conversation_keys, here).astype(np.float32)
-            scores = scores.with_part("here", ScorePart(SAME_CONVERSATION_WEIGHT, values))
+            extra["here"] = ScorePart(SAME_CONVERSATION_WEIGHT, values)
         if lean_to_topic and state.active_topic is not None:
-            scores = scores.with_part("topic", score_topic(index, state.active_topic))
-        total = scores.total
-        eligible = np.flatnonzero(scores.related() & find_in_period(index, since, until) & index.has_words)
-        ranked = eligible[scoring.largest_indices(total[eligible], limit if question.text.strip() else 0)]
+            extra["topic"] = score_topic(index, state.active_topic)
+        is_learned = self._weights(principal) == ArmWeights()
+        in_period = find_in_period(index, since, until)
+        ordered = order_scope(index, features, scores, extra, in_period, limit=limit, is_learned=is_learned)
+        for name, part in extra.items():
+            scores = scores.with_part(name, part)
+        mask = np.ones(len(ordered.candidates), np.bool_)
+        if floor is not None and (floor.min_relevance is not None or self._is_calibrated(index, vectors, degraded)):
+            mask = floor.select(ordered.relevance)
+        ranked = ordered.best(mask, limit if question.text.strip() else 0)
         timer.lap("score")
-        return RankedMessages(question, index, scores, total, ranked, degraded, timer, own_index, state)
+        return RankedMessages(question, index, scores, ordered, ranked, degraded, timer, own_index, state)
+
+    def _is_calibrated(self, index: ScopeIndex, vectors: Vectors, degraded: Sequence[str]) -> bool:
+        """Return whether relevance means what it says.
+
+        All vectors must be there, made by the built-in embedder, and there must be enough messages to compare.
+        """
+        if index.worded_count < MIN_CALIBRATED_MESSAGES:
+            return False
+        embedders = [self._embedder(key) for key in vectors]
+        names = [(embedder.name, embedder.dimensions) for embedder in embedders if embedder is not None]
+        return not degraded and names == [BUILT_IN_EMBEDDER]
+
+    def _embedder(self, key: int) -> Embedder | None:
+        """Return the embedder with this key; None if it is not at hand."""
+        if key == UNSTORED_EMBEDDER_KEY:
+            return self._embedders.current
+        return self._embedders.named(*self.scopes.embedders[key])
 
     async def recall(
         self,
@@ -139,6 +173,7 @@ class Recaller:
         at: datetime | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        min_relevance: float | None = None,
     ) -> Recalled:
         """Return the best hits for a question: messages, and if no period is given also the brief and the profile.
 
@@ -147,7 +182,15 @@ class Recaller:
         conversation = conversation_of(scope)
         message_limit = limit if budget is None else min(limit, MAX_HITS_FOR_BUDGET)
         ranked = await self.find(
-            principal, scope, text, at=at, since=since, until=until, limit=message_limit, lean_to_topic=True
+            principal,
+            scope,
+            text,
+            at=at,
+            since=since,
+            until=until,
+            limit=message_limit,
+            lean_to_topic=True,
+            floor=Floor(min_relevance),
         )
         hits = await self._read_hits(principal, ranked, message_limit)
         degraded = ranked.degraded
@@ -203,10 +246,13 @@ class Recaller:
         vectors = dict(known)
         degraded: dict[str, None] = {}
         embedder_keys = {mark.embedder for mark in index.marks.values() if mark.embedder is not None}
-        for key in sorted(embedder_keys - set(vectors)):
-            embedder = self._embedders.named(*self.scopes.embedders[key])
+        for key in sorted((embedder_keys | index.vectors.keys()) - set(vectors)):
+            embedder = self._embedder(key)
             if embedder is None:
                 degraded["embedder_changed"] = None
+                continue
+            if not self._embedders.reads(embedder, question.text):
+                degraded["language"] = None
                 continue
             try:
                 vectors[key] = await self._embedders.embed_question(embedder, question.text)
@@ -215,6 +261,8 @@ class Recaller:
                 degraded["embedder"] = None
         if not degraded and _lacks_vectors(index):
             degraded["vectors"] = None
+        if not degraded and _is_unreadable(index):
+            degraded["language"] = None
         return vectors, tuple(degraded)
 
     async def _score(
@@ -225,7 +273,7 @@ class Recaller:
         vectors: Mapping[int, NDArray[np.float32]],
         at: datetime | None,
         conversation: str | None,
-    ) -> Scores:
+    ) -> tuple[QueryFeatures, Scores]:
         """Score all messages of a scope. Words count with hybrid search on, or where there are no vectors."""
         settings = self._settings(principal)
         with_words = settings.rag_hybrid or not vectors
@@ -237,11 +285,17 @@ class Recaller:
             periods=[period for now in self._moments(index, at) for period in question.periods(now, zone)],
             vectors=vectors,
             lean=question.lean,
+            kinds=question.kinds,
         )
-        weights = ArmWeights(settings.rag_rerank_alpha, settings.rag_rerank_beta, settings.rag_rerank_gamma)
+        weights = self._weights(principal)
         if len(index) <= THREADED_SCOPE_MESSAGES:
-            return scoring.fuse(index, features, weights)
-        return await asyncio.to_thread(scoring.fuse, index, features, weights)
+            return features, scoring.fuse(index, features, weights)
+        return features, await asyncio.to_thread(scoring.fuse, index, features, weights)
+
+    def _weights(self, principal: Principal) -> ArmWeights:
+        """Return the weights of the plain sum. The learned order is for those of the default settings."""
+        settings = self._settings(principal)
+        return ArmWeights(settings.rag_rerank_alpha, settings.rag_rerank_beta, settings.rag_rerank_gamma)
 
     def _moments(self, index: ScopeIndex, at: datetime | None) -> list[datetime]:
         """Return the moments from which "last week" is read: that of asking, and the end of an old conversation."""
@@ -255,6 +309,12 @@ class Recaller:
         wanted = dict.fromkeys([*neighbours, *(index for others in neighbours.values() for index in others)])
         messages = await self.reader.read(principal, ranked.scope, list(wanted))
         return to_hits(ranked, neighbours, messages, with_passages=self._settings(principal).rag_chunking)
+
+
+def _is_unreadable(index: ScopeIndex) -> bool:
+    """Return whether most passages are in a language that the embedder could not read."""
+    parts = [part for parts in index.vectors.values() for part in parts]
+    return 2 * sum(part.blank_count for part in parts) > sum(map(len, parts))
 
 
 def _lacks_vectors(index: ScopeIndex) -> bool:

@@ -18,16 +18,21 @@ from recollect.core import word_index
 from recollect.recall import postings
 from recollect.recall.message_texts import MessageTexts
 from recollect.recall.postings import Postings
-from recollect.recall.vectors import SCALE_BYTES, VectorPart, append_part, unpack
+from recollect.recall.vectors import SCALE_BYTES, VectorPart, append_part, pack, unpack
 from recollect.storage.scope_updates import ConversationMark, ScopeState, ScopeUpdate
 
 USER: Final = word_index.ROLE_NUMBERS["user"]
 SYSTEM: Final = word_index.ROLE_NUMBERS["system"]
 SUBSTANTIAL_WORDS: Final = 22  # words of a message of full substance; "Wow, thanks!" is rarely what was asked for
+MAX_BREVITY: Final = 1.5  # a speaker with a fifth of the words of the others is as brief as it gets
+PRIOR_WORDS: Final = 20  # words of one more message that every speaker is taken to have said
 SESSION_GAP_MICROS: Final = 3600 * 1_000_000  # a longer silence ends a session
 RECENCY_HALF_LIFE_DAYS: Final = 30
 MICROS_PER_DAY: Final = 86_400e6
-BYTES_PER_MESSAGE: Final = 72  # in the arrays with one value for each message, and in arrays derived from them
+SPEAKER_ROLES: Final = (
+    8  # above the number of any role: a speaker's id is a number for the name times this, plus the role
+)
+BYTES_PER_MESSAGE: Final = 86  # in the arrays with one value for each message, and in arrays derived from them
 BYTES_PER_PASSAGE: Final = 8
 
 Row = dict[str, Any]
@@ -49,7 +54,8 @@ class ScopeIndex:
     seqs: Longs = field(default_factory=lambda: np.empty(0, np.int64))
     at: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # microseconds
     roles: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
-    named: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # whether its speaker has a name
+    speaker_ids: Longs = field(default_factory=lambda: np.empty(0, np.int64))  # equal for messages of one speaker
+    flags: NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))  # see `message_flags`
     word_counts: Floats = field(default_factory=lambda: np.empty(0, np.float32))
     previous: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # index of the message before it, or -1
     sessions: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # number of its session
@@ -82,6 +88,35 @@ class ScopeIndex:
         return int(self.has_words.sum())
 
     @cached_property
+    def _without_vectors(self) -> Longs:
+        """Return the indices of messages that the worker has not embedded yet, of those that can be recalled."""
+        lacking = self.has_words & (self.roles != SYSTEM)
+        keys = np.array(sorted(self.marks), np.int64)
+        marks = [self.marks[key] for key in keys.tolist()]
+        embedded = np.array([mark.vectors_through for mark in marks], np.int64)
+        if len(keys):
+            lacking &= self.seqs > embedded[np.searchsorted(keys, self.conversation_keys)]
+        for parts in self.vectors.values():
+            for part in parts:
+                lacking[part.messages] = False
+        return np.flatnonzero(lacking)
+
+    def newest_without_vectors(self, limit: int) -> Longs:
+        """Return the indices of the newest messages that have no vectors, newest first."""
+        lacking = self._without_vectors
+        return lacking[np.argsort(-self.at[lacking], kind="stable")[:limit]] if len(lacking) else lacking
+
+    def with_fresh_vectors(self, embedder: int, rows: Mapping[int, Floats]) -> ScopeIndex:
+        """Return the scope with vectors of one embedder for some messages, by their index."""
+        indices = sorted(rows)
+        counts = [len(rows[index]) for index in indices]
+        owners = np.repeat(np.array(indices, np.int32), counts)
+        passages = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+        scales, bytes_ = unpack(pack(np.concatenate([rows[index] for index in indices])), rows[indices[0]].shape[1])
+        part = VectorPart(owners, passages, scales, bytes_)
+        return replace(self, vectors={**self.vectors, embedder: append_part(self.vectors.get(embedder, ()), part)})
+
+    @cached_property
     def following(self) -> Ints:
         """Return the index of the message after each, or -1."""
         following = np.full(len(self), -1, np.int32)
@@ -107,13 +142,27 @@ class ScopeIndex:
         return follows, later[~adjacent], earlier[~adjacent]
 
     @cached_property
-    def from_person(self) -> Floats:
-        """Return 1 for messages of people, 0 for others.
+    def brevity(self) -> Floats:
+        """Return how much shorter each speaker's messages are than those of all others, from -1.5 to 1.5.
 
-        A person states a fact about themselves once, in few words; the answers of an assistant are long.
+        It is the logarithm of the ratio; 0 if only one speaks. A person states a fact in few words, and an assistant
+        answers at length. Roles and names cannot tell them apart: an assistant may have a name, and two people who
+        talk to each other may have the roles of user and assistant.
         """
-        mask: Floats = ((self.roles == USER) | self.named).astype(np.float32)
-        return mask
+        _, speakers = np.unique(self.speaker_ids, return_inverse=True)
+        if not len(speakers) or not speakers.any():
+            return np.zeros(len(self), np.float32)
+        counts, words = np.bincount(speakers), np.bincount(speakers, self.word_counts)
+        own = (words + PRIOR_WORDS) / (counts + 1)
+        others = (words.sum() - words + PRIOR_WORDS) / (counts.sum() - counts + 1)
+        ratios: Floats = np.log(others / own).clip(-MAX_BREVITY, MAX_BREVITY).astype(np.float32)[speakers]
+        return ratios
+
+    @cached_property
+    def from_person(self) -> Floats:
+        """Return from 0 to 1 how surely each message is a person's and not an assistant's, by its speaker's brevity."""
+        shares: Floats = self.brevity.clip(0, 1)
+        return shares
 
     @cached_property
     def substance(self) -> Floats:
@@ -188,7 +237,8 @@ class ScopeIndex:
             seqs=np.concatenate((self.seqs, seqs)),
             at=all_at,
             roles=np.concatenate((self.roles, roles)),
-            named=np.concatenate((self.named, batch.named)),
+            speaker_ids=np.concatenate((self.speaker_ids, batch.names + roles)),
+            flags=np.concatenate((self.flags, batch.flags)),
             word_counts=np.concatenate((self.word_counts, batch.word_counts)),
             passage_message=np.concatenate((self.passage_message, batch.passage_message)),
             lengths=np.concatenate((self.lengths, batch.lengths)),
@@ -261,8 +311,9 @@ def _number_sessions(keys: Longs, previous: Ints, at: Longs, earlier: Ints) -> I
 class _BatchWords:
     """The words of a batch of messages, by passage, and those of their speakers' names, by message.
 
-    A word index row is a list of numbers. Numbers below `FIRST_WORD_NUMBER` are marks, each at the beginning of a
-    passage. The words before the first mark are the speaker's name. They count for the first passage too.
+    A word index row is a list of numbers. Numbers below `FIRST_WORD_NUMBER` are marks: those of passages, each at the
+    beginning of one, and at the end those of flags. The words before the first mark are the speaker's name. They count
+    for the first passage too.
     """
 
     def __init__(self, blobs: Sequence[bytes], message_offset: int, passage_offset: int) -> None:
@@ -270,18 +321,22 @@ class _BatchWords:
         numbers = np.frombuffer(b"".join(blobs), "<u4").astype(np.uint32, copy=False)
         sizes = np.fromiter((len(blob) // 4 for blob in blobs), np.int64, len(blobs))
         docs = np.repeat(np.arange(len(blobs), dtype=np.int32), sizes)
-        marks = numbers < word_index.FIRST_WORD_NUMBER
+        words = numbers >= word_index.FIRST_WORD_NUMBER
+        marks = numbers < word_index.FIRST_FLAG_MARK
+        has_flag = ~(words | marks)
         # Marks so far in the same message: 0 for the words of the speaker's name.
         marks_so_far: Longs = np.cumsum(marks) - np.repeat(_count_marks_before(marks, sizes), sizes)
         counts = np.maximum(np.bincount(docs[marks], minlength=len(blobs)), 1)
-        words, of_speaker = ~marks, (marks_so_far == 0) & ~marks
+        of_speaker = (marks_so_far == 0) & words
         firsts = np.cumsum(counts) - counts
         passage_of_word = (firsts[docs] + np.maximum(marks_so_far - 1, 0)).astype(np.int32)
         messages = np.arange(message_offset, message_offset + len(blobs), dtype=np.int32)
         self.passage_message = np.repeat(messages, counts)
         self.lengths = np.bincount(passage_of_word[words], minlength=int(counts.sum())).astype(np.float32)
         self.word_counts = np.bincount(docs[words], minlength=len(blobs)).astype(np.float32)
-        self.named = np.bincount(docs[of_speaker], minlength=len(blobs)) > 0
+        self.names = SPEAKER_ROLES * np.bincount(docs[of_speaker], numbers[of_speaker], len(blobs)).astype(np.int64)
+        bits = np.left_shift(1, numbers[has_flag].astype(np.int64) - word_index.FIRST_FLAG_MARK)
+        self.flags = np.bincount(docs[has_flag], bits, len(blobs)).astype(np.uint16)
         self.words = Postings.build(numbers[words], passage_of_word[words] + np.int32(passage_offset))
         self.speakers = Postings.build(numbers[of_speaker], docs[of_speaker] + np.int32(message_offset))
 

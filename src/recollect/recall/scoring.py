@@ -10,11 +10,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.core.language.question_kinds import NO_KINDS, QuestionKinds
 from recollect.recall import postings, vectors
 from recollect.recall.scope_index import ScopeIndex
 
@@ -38,6 +40,7 @@ class QueryFeatures:
     periods: Sequence[tuple[int, int]] = ()  # microseconds
     vectors: Mapping[int, Floats] = field(default_factory=dict)  # of the question, by embedder key
     lean: float = 1.0  # towards messages of people
+    kinds: QuestionKinds = NO_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def score_words(scope: ScopeIndex, words: Sequence[int]) -> tuple[Floats, float]
     return scores, full_match
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PassageSimilarities:
     """The cosine of each passage with the question: for every part of the scope's vectors, the scores of its rows."""
 
@@ -151,6 +154,28 @@ class PassageSimilarities:
                 totals[part.messages] = (nearest + beginnings) / 2
         return totals
 
+    @cached_property
+    def nearest(self) -> Floats:
+        """Return the cosine of each message's nearest passage; 0 for a message without vectors."""
+        return self._by_group(lambda part, scores: np.maximum.reduceat(scores, part.firsts))
+
+    @cached_property
+    def first(self) -> Floats:
+        """Return the cosine of each message's first passage; 0 for a message without vectors."""
+        return self._by_group(lambda part, scores: scores[part.firsts])
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Return the mean cosine of each message's passages; 0 for a message without vectors."""
+        return self._by_group(_mean_by_message)
+
+    def _by_group(self, group: Callable[[vectors.VectorPart, Floats], Floats]) -> Floats:
+        totals = np.zeros(self.size, np.float32)
+        for part, scores in self.parts:
+            if len(part):
+                totals[part.messages] = group(part, scores)
+        return totals
+
     def by_passage(self, messages: NDArray[np.int64], borders: NDArray[np.int64]) -> Floats:
         """Return the score of each passage of some messages. Those of message i are at borders[i]:borders[i+1]."""
         totals = np.zeros(int(borders[-1]), np.float32)
@@ -163,6 +188,11 @@ class PassageSimilarities:
             valid = slots < np.repeat(borders[1:], counts)
             totals[slots[valid]] = scores[rows[valid]]
         return totals
+
+
+def _mean_by_message(part: vectors.VectorPart, scores: Floats) -> Floats:
+    means: Floats = (np.add.reduceat(scores, part.firsts) / np.diff(part.firsts, append=len(scores))).astype(np.float32)
+    return means
 
 
 def score_vectors(scope: ScopeIndex, question_vectors: Mapping[int, Floats]) -> PassageSimilarities:

@@ -1,5 +1,8 @@
 """Finds weights for recall: a grid search over alpha, beta and gamma for NDCG@5 on labelled questions.
 
+With the default weights, recall uses the learned order. Weights found here are for the plain sum, and putting them in
+force puts the plain sum in its place, so the learned order is the first thing they are compared with.
+
 Before its session counts, a message's score is a sum in which each of the three weights counts in proportion. So four
 searches (with none of the weights, then with each alone) give all that the grid needs; each point of the grid then
 costs a few additions.
@@ -101,13 +104,12 @@ class QuestionArms:
         with_session: Floats = (total + session + self.here).astype(np.float32)
         return with_session
 
-    def rates(self, question: Judged, points: Sequence[Point]) -> list[float]:
-        """Return the NDCG@5 of each point."""
+    def rates(self, question: Judged, in_force: RankedMessages, points: Sequence[Point]) -> list[float]:
+        """Return the NDCG@5 of the order in force, which may be the learned one, and of each other point."""
         scope, answers = self.ranked.scope, len(question.relevant)
-        return [
-            ndcg(question.marks(scope, scoring.largest_indices(self.total(point), NDCG_CUTOFF)), answers)
-            for point in points
-        ]
+        orders = [in_force.ranked[:NDCG_CUTOFF]]
+        orders += [scoring.largest_indices(self.total(point), NDCG_CUTOFF) for point in points[1:]]
+        return [ndcg(question.marks(scope, order), answers) for order in orders]
 
 
 class Tuner:
@@ -133,7 +135,8 @@ class Tuner:
         rates = []
         for question in judged:
             arms = await self.take_apart(principal, question)
-            rates.append(await asyncio.to_thread(arms.rates, question, points))
+            in_force = await self._find(principal, question, self.current)
+            rates.append(await asyncio.to_thread(arms.rates, question, in_force, points))
         return summarise_rates(points, np.array(rates, np.float64).T, unknown)
 
     async def take_apart(self, principal: Principal, question: Judged) -> QuestionArms:

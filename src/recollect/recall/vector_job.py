@@ -1,5 +1,7 @@
 """The job that embeds messages: it fills in missing vectors, and makes all of them again for another embedder.
 
+An embedder that extends the earlier one takes over the vectors of texts which it reads in the same way.
+
 Messages never wait for it: they are found by their words at once, and by meaning when their vectors are stored.
 Vectors of two embedders are never compared.
 """
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from recollect.core.errors import ProviderUnavailable
 from recollect.core.language import passages
 from recollect.core.message import is_recalled
-from recollect.core.protocols import Clock, Embedder
+from recollect.core.protocols import Clock, Embedder, ExtendingEmbedder
 from recollect.jobs.job import ConversationJob, ConversationWork, Interrupted, Pace, StopSignal, TurnOver
 from recollect.recall.embedding import Embedders
 from recollect.storage import vectors
@@ -49,6 +51,7 @@ class EmbedMessages(ConversationJob):
         super().__init__(store)
         self._clock, self._embedders, self._backfill = clock, embedders, backfill
         self._row: Row | None = None
+        self._earlier: dict[int, int | None] = {}  # by embedder key: the key of the one that it extends
         self._is_replaced = False
         self._borders = KeptBorders()
 
@@ -61,6 +64,16 @@ class EmbedMessages(ConversationJob):
             )
         return 0
 
+    async def _find_earlier(self, row: Row) -> int | None:
+        """Return the key of the embedder that the current one extends, if it was used here."""
+        embedder = self._embedders.current
+        if isinstance(embedder, ExtendingEmbedder) and row["key"] not in self._earlier:
+            wanted = {"name": embedder.extends, "dimensions": row["dimensions"], "passages": row["passages"]}
+            rows = await self._store.vectors.embedders()
+            keys = [other["key"] for other in rows if wanted.items() <= other.items()]
+            self._earlier[row["key"]] = max(keys, default=None)
+        return self._earlier.get(row["key"])
+
     async def do(self, work: ConversationWork, stop: StopSignal) -> int:
         """Embed the messages of a slice that have no vectors. Return how many.
 
@@ -70,10 +83,13 @@ class EmbedMessages(ConversationJob):
         if self._row is None:
             raise _replaced()
         row, owner = self._row, (work.principal, work.conversation)
+        earlier = await self._find_earlier(row)
         messages = await self._store.vectors.to_embed(
-            *owner, embedder=row["key"], after=work.after, through=work.through
+            *owner, embedder=row["key"], earlier=earlier, after=work.after, through=work.through
         )
-        missing = await asyncio.to_thread(_find_missing, messages, row["dimensions"], self._borders)
+        missing = await asyncio.to_thread(
+            _find_missing, messages, row["dimensions"], self._borders, self._embedders.current
+        )
         is_long = len(messages) == 1 and sum(len(message.texts) for message in missing) > TURN_PASSAGES
         if is_long:
             missing = [message._replace(texts=message.texts[:TURN_PASSAGES]) for message in missing]
@@ -96,6 +112,7 @@ class EmbedMessages(ConversationJob):
         newest = await self._store.vectors.current_embedder()
         is_same = newest is None or (newest["name"], newest["dimensions"]) == (name, dimensions)
         self._row = None
+        self._earlier.clear()
         if not is_same:
             self._is_replaced = True  # the last one to start is in force; two that take turns would never be done
             log.warning("another process uses another embedder than %s on this database", name)
@@ -103,6 +120,7 @@ class EmbedMessages(ConversationJob):
     def reset(self) -> None:
         """Look again which embedder is in force: after a restore it may be another one."""
         self._row, self._is_replaced = None, False
+        self._earlier.clear()
 
     async def _blobs(
         self, embedder: Embedder, texts_by_message: Sequence[Sequence[str]], stop: StopSignal
@@ -216,14 +234,25 @@ class _UnembeddedMessage(NamedTuple):
     texts: list[str]
 
 
-def _find_missing(rows: Sequence[Row], dimensions: int, kept: KeptBorders) -> list[_UnembeddedMessage]:
-    """Return the messages that lack vectors. Stored vectors that cannot be those of the first passages are replaced."""
+def _find_missing(
+    rows: Sequence[Row], dimensions: int, kept: KeptBorders, embedder: Embedder
+) -> list[_UnembeddedMessage]:
+    """Return the messages that lack vectors. Stored vectors that cannot be those of the first passages are replaced.
+
+    A message whose vectors an earlier embedder made in the same way has them, and no text that comes next.
+    """
     from recollect.recall.vectors import SCALE_BYTES
 
     missing = []
     for row in rows:
         (content, name), blob = _content(row), bytes(row["vectors"] or b"")
         borders = kept.take(content)
+        if row["vectors"] is None and row["earlier"] is not None:
+            earlier = bytes(row["earlier"])
+            is_whole = 2 * len(earlier) == len(borders) * (dimensions + SCALE_BYTES)
+            if is_whole and _keeps_vectors(embedder, _cut(content, name, borders)):
+                missing.append(_UnembeddedMessage(row["seq"], earlier, []))
+                continue
         count, rest = divmod(len(blob), dimensions + SCALE_BYTES)
         is_damaged = rest > 0 or 2 * count > len(borders)
         if is_damaged:
@@ -233,6 +262,10 @@ def _find_missing(rows: Sequence[Row], dimensions: int, kept: KeptBorders) -> li
         if len(borders) > 2 * (count + TURN_PASSAGES):  # there will be another turn
             kept.keep(content, borders)
     return missing
+
+
+def _keeps_vectors(embedder: Embedder, texts: Sequence[str]) -> bool:
+    return isinstance(embedder, ExtendingEmbedder) and all(map(embedder.keeps_vector, texts))
 
 
 def _replaced() -> ProviderUnavailable:

@@ -63,6 +63,7 @@ class VectorPart:
         self.firsts = np.flatnonzero(np.append(True, np.diff(owners) > 0)) if len(owners) else np.empty(0, np.int64)
         self.messages = self.owners[self.firsts].astype(np.int64)  # messages with vectors in this part, each once
         self.with_several = np.flatnonzero(np.diff(self.firsts, append=len(owners)) > 1)  # indices into `messages`
+        self.blank_count = len(scales) - int(np.count_nonzero(scales))  # of texts that the embedder could not read
         self._floats: Floats | None = None
         self._bits: NDArray[np.uint64] | None = None
 

@@ -36,12 +36,19 @@ async def recall(
     conversation: ConversationParam = None,
     limit: Annotated[int, Query(ge=0, le=200)] = 10,
     budget: Annotated[int | None, Query(ge=0, le=1_000_000)] = None,
+    min_relevance: Annotated[float | None, Query(ge=0, le=1)] = None,
     since: MomentParam = None,
     until: MomentParam = None,
 ) -> Response:
     """Return the messages that help to answer a question, the best first, with the parts of their scores."""
     recalled = await caller.memory.recall(
-        q, conversation=conversation, limit=limit, budget=budget, since=since, until=until
+        q,
+        conversation=conversation,
+        limit=limit,
+        budget=budget,
+        since=since,
+        until=until,
+        min_relevance=min_relevance,
     )
     return json_response(recalled)
 

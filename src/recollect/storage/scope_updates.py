@@ -110,7 +110,7 @@ def load_scope(
 
 def _to_mark(row: Row, current_embedder: int | None) -> ConversationMark:
     # While a new embedder's vectors are made, those of the old one are complete and still in use.
-    is_growing = row["embedder_key"] is not None and row["embedder_key"] == current_embedder
+    is_growing = row["embedder_key"] is None or row["embedder_key"] == current_embedder
     through = row["embedded_seq"] if is_growing else ALL_VECTORS
     return ConversationMark(
         row["created_at"], row["generation"], row["last_seq"], _count_erased(row), row["embedder_key"], through

@@ -62,13 +62,19 @@ class VectorStore:
         return await self._read(lambda tx: tx.all("every_embedder"))
 
     async def to_embed(
-        self, principal: Principal, conversation: str, *, embedder: int, after: int, through: int
+        self,
+        principal: Principal,
+        conversation: str,
+        *,
+        embedder: int,
+        earlier: int | None = None,
+        after: int,
+        through: int,
     ) -> list[Row]:
-        """Return the messages of a stretch, each with the vectors of this embedder that it has so far."""
+        """Return the messages of a stretch, each with the vectors of this embedder and of an `earlier` one."""
         params = {"person": principal.person, "conversation": conversation, "after": after, "through": through}
-        return await self._read(
-            lambda tx: self._texts.fill(tx, tx.all("messages_to_embed", **params, embedder=embedder))
-        )
+        params |= {"embedder": embedder, "earlier": earlier}
+        return await self._read(lambda tx: self._texts.fill(tx, tx.all("messages_to_embed", **params)))
 
     async def save(
         self,

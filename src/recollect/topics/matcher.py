@@ -44,17 +44,16 @@ class MatchRules:
 
 
 # Tuned on the even half of LongMemEval (pooled), BEAM 100K, DialogSum and LoCoMo. None of their text is in here.
-_CALIBRATED: Final = {
-    "all-MiniLM-L6-v2/int8": MatchRules(
-        threshold=0.35,
-        active_bonus=0.25,
-        active_bonus_after_pause=0.05,
-        neutral_weight=8.0,
-        merge_threshold=0.4,
-        clear_threshold=0.2,
-        min_answer_similarity=0.25,  # answers have 0.5 and more, empty phrases 0.23 at most
-    ),
-}
+_MINILM: Final = MatchRules(
+    threshold=0.35,
+    active_bonus=0.25,
+    active_bonus_after_pause=0.05,
+    neutral_weight=8.0,
+    merge_threshold=0.4,
+    clear_threshold=0.2,
+    min_answer_similarity=0.25,  # answers have 0.5 and more, empty phrases 0.23 at most
+)
+_CALIBRATED: Final = {"all-MiniLM-L6-v2/int8": _MINILM, "all-MiniLM-L6-v2/int8+ar1": _MINILM}
 
 
 def calibrated_rules(embedder_name: str) -> MatchRules:

@@ -23,10 +23,12 @@ from recollect.core.language.sentences import (
     question_to_clause,
     tidy,
 )
+from recollect.core.language.utterances import Language
 from recollect.core.message import Message
-from recollect.core.times import MONTH_NAMES, SHORT_MONTH_NAMES, load_zone
+from recollect.core.times import ARABIC_MONTH_NAMES, MONTH_NAMES, SHORT_MONTH_NAMES, load_zone
 
-_DAY_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{'|'.join((*MONTH_NAMES, *SHORT_MONTH_NAMES))})(?: [0-9]{{4}})?\] ")
+_MONTHS: Final = "|".join((*MONTH_NAMES, *SHORT_MONTH_NAMES, *ARABIC_MONTH_NAMES))
+_DAY_LABEL: Final = re.compile(rf"\[[0-9]{{1,2}} (?:{_MONTHS})(?: [0-9]{{4}})?\] ")
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -111,8 +113,9 @@ class DayLabels:
     A label is put in front of a statement where the day changes: "[8 May 2023] ", then "[9 May] ".
     """
 
-    def __init__(self, zone: str, times: Iterable[datetime]) -> None:
-        """Take the times of all statements that may be shown together."""
+    def __init__(self, zone: str, times: Iterable[datetime], language: Language = "en") -> None:
+        """Take the times of all statements that may be shown together, and the language of the talk."""
+        self._months = ARABIC_MONTH_NAMES if language == "ar" else MONTH_NAMES
         self._zone_name, self._zone = zone, load_zone(zone)
         self._has_several_days = len({self.local_date(moment) for moment in times}) > 1
 
@@ -126,7 +129,7 @@ class DayLabels:
         if not self._has_several_days or day == last_day:
             return ""
         year = "" if last_day is not None and last_day.year == day.year else f" {day.year}"
-        return f"[{day.day} {MONTH_NAMES[day.month - 1]}{year}] "
+        return f"[{day.day} {self._months[day.month - 1]}{year}] "
 
     def resolve(self, text: str, at: datetime) -> str:
         """Return a text said at `at` with dates after words like "yesterday"."""

@@ -13,6 +13,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
+from recollect.core.compression import labels
+from recollect.core.language.talk_language import talk_language
+from recollect.core.language.utterances import Language
 from recollect.core.models import JsonObject, Record
 
 PREFERENCE: Final = "preference"
@@ -172,16 +175,20 @@ def forget() -> None:
 
 
 def to_important_data(entries: Sequence[Entry]) -> JsonObject:
-    """Return the valid entries of important data as the JSON object of a brief: `ledger`, always with seven keys."""
+    """Return the valid entries of important data as the JSON object of a brief: `ledger`, always with seven keys.
+
+    The names of slots are in the language of the entries.
+    """
     valid = [entry for entry in entries if entry.holds and entry.is_important]
+    language = talk_language([entry.text for entry in valid if entry.kind != URL])
     data: JsonObject = {
-        "user_preferences": _group_values(valid, PREFERENCE),
+        "user_preferences": _group_values(valid, PREFERENCE, language),
         "key_decisions": [render_entry(entry) for entry in valid if entry.kind == DECISION],
         "important_facts": [render_entry(entry) for entry in valid if entry.kind == FACT],
         "source_urls": [entry.value for entry in valid if entry.kind == URL],
         "document_structure": {
             slot: values if isinstance(values, list) else [values]
-            for slot, values in _group_values(valid, STRUCTURE).items()
+            for slot, values in _group_values(valid, STRUCTURE, language).items()
         },
         "entities": list(dict.fromkeys(entry.value for entry in valid if entry.kind == ENTITY)),
         "custom_fields": {},
@@ -202,11 +209,12 @@ def render_entry(entry: Entry) -> str:
     return f"{entry.subject}: {entry.text}"
 
 
-def _group_values(entries: Iterable[Entry], kind: str) -> dict[str, str | list[str]]:
+def _group_values(entries: Iterable[Entry], kind: str, language: Language) -> dict[str, str | list[str]]:
     """Return the values of a kind by slot: a string, or a list if a slot has several."""
     values_by_slot: dict[str, list[str]] = {}
     for entry in entries:
         if entry.kind == kind and not entry.ends:
-            slot = entry.slot if entry.subject in ("user", "") else f"{entry.subject}: {entry.slot}"
+            label = labels.slot_label(entry.slot, language)
+            slot = label if entry.subject in ("user", "") else f"{entry.subject}: {label}"
             values_by_slot.setdefault(slot, []).append(entry.value)
     return {slot: values if len(values) > 1 else values[0] for slot, values in values_by_slot.items()}

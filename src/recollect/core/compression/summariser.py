@@ -28,6 +28,7 @@ from recollect.core.compression.narrative import Length, Statement, count_words
 from recollect.core.compression.selection import Selection, StatementCandidate, with_pauses
 from recollect.core.compression.statement_weights import WEIGHTS
 from recollect.core.language import analyser, sentences, speech
+from recollect.core.language.talk_language import talk_language
 from recollect.core.message import Message
 
 MAX_CANDIDATES: Final = 600  # units of new turns that are compared; those with less weight could hardly win
@@ -48,10 +49,11 @@ def summarise(
     that repeat them count less. `pause` is called often, so that a caller on a thread can let others run.
     """
     new_candidates, word_weights = _read_turns(turns, pause, first=not old)
-    days = DayLabels(
-        zone,
-        [*(statement.at for statement in old), *(candidate.statement.at for candidate in new_candidates)],
+    statements = sorted(
+        (*old, *(candidate.statement for candidate in new_candidates)), key=lambda statement: statement.at
     )
+    language = talk_language([strip_day_label(statement.text) for statement in statements])
+    days = DayLabels(zone, [statement.at for statement in statements], language)
     candidates = {candidate.statement.text: candidate for candidate in (*new_candidates, *_to_old_candidates(old))}
     covered = {word for text in already_shown for word in analyser.words(text)}
     dated = [candidate.resolve_days(days) for candidate in candidates.values()]

@@ -13,13 +13,14 @@ from typing import Final
 
 from recollect.core.dates import date_rules
 from recollect.core.dates.date_rules import Span, group_text
-from recollect.core.dates.date_words import CALENDAR, DAY, UNITS, VAGUE, expand_pattern, find_key, normalise
+from recollect.core.dates.date_words import CALENDAR, UNITS, VAGUE, expand_pattern, find_key, normalise
 from recollect.core.dates.periods import Mention, find_mentions
-from recollect.core.times import MONTH_NAMES, load_zone
+from recollect.core.times import ARABIC_MONTH_NAMES, MONTH_NAMES, load_zone
 
 MAX_NOTES: Final = 3  # dates added to one text
 NOTE_PATTERN: Final = (
-    r" \((?:about |~|week(?:end)? of )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4}(?:-[0-9]{2}){0,2}[^()]{0,13}\)"
+    r" \((?:about |~|week(?:end)? of |نحو |أسبوع |عطلة )?(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ |[\u0621-\u064a]{4,6} )?"
+    r"[0-9]{4}(?:-[0-9]{2}){0,2}[^()]{0,13}\)"
 )
 _ROUNDED_COUNT: Final = 10  # people round from so many units on
 _HINT: Final = re.compile(  # a text without any of these words needs no date; most have none
@@ -40,6 +41,7 @@ _AFTER: Final = re.compile(
 _INSIDE_SENTENCE: Final = re.compile(r"[^\s.!?…:\"'“«([*-] $|: $")  # a capital after this begins a title
 _TWO_READINGS: Final = re.compile("بكر[اه]")  # "tomorrow", or "I hate" in spoken Arabic
 _UNDATED_UNITS: Final = ("hour", "quarter")
+_ARABIC_WEEKS: Final = {"week": "أسبوع", "weekend": "عطلة"}
 _WEEKS: Final = ("week", "weekend")
 
 
@@ -70,7 +72,7 @@ def _note(mention: Mention, text: str, now: datetime) -> str:
     """Return the date that is added after a mention, or ""."""
     spans = replace(mention, third=None).spans(now) if _is_meant(text, *mention.match.span()) else []
     precision = _precision(mention.match, mention.resolver, now, spans[0]) if spans else ""
-    return _render(precision, spans[0], iso=_ARABIC.search(mention.match[0]) is not None) if precision else ""
+    return _render(precision, spans[0], arabic=_ARABIC.search(mention.match[0]) is not None) if precision else ""
 
 
 def _is_meant(text: str, start: int, stop: int) -> bool:
@@ -109,13 +111,13 @@ def _distance_precision(match: re.Match[str]) -> str:
     return f"about {unit}" if count.isdecimal() and int(count) >= _ROUNDED_COUNT else unit
 
 
-def _render(precision: str, span: Span, *, iso: bool) -> str:
+def _render(precision: str, span: Span, *, arabic: bool) -> str:
     """Render a span. Its middle stands for it: the span of a distance is as wide before the date as after."""
     about, _, unit = precision.rpartition(" ")
     day = span.start if unit in _WEEKS else span.start + (span.stop - span.start) / 2
-    if iso:
-        date = f"{day:%Y}" if unit == "year" else f"{day:%Y-%m}" if unit == "month" else f"{day:%Y-%m-%d}"
-        return f"{date} – {span.stop - DAY:%Y-%m-%d}" if unit in _WEEKS else f"{'~' * bool(about)}{date}"
-    month = "" if unit == "year" else f"{MONTH_NAMES[day.month - 1]} "
+    months = ARABIC_MONTH_NAMES if arabic else MONTH_NAMES
+    month = "" if unit == "year" else f"{months[day.month - 1]} "
     date = ("" if unit in ("month", "year") else f"{day.day} ") + f"{month}{day.year}"
+    if arabic:
+        return f"{_ARABIC_WEEKS[unit]} {date}" if unit in _WEEKS else f"{'نحو ' * bool(about)}{date}"
     return f"{unit} of {date}" if unit in _WEEKS else f"{about} {date}".strip()

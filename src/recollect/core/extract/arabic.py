@@ -12,7 +12,12 @@ from recollect.core.extract.arabic_rules import DECISION_RULES, GOAL_RULES, OPEN
 from recollect.core.extract.arabic_words import CHECKS, SHORTHAND, normalise
 from recollect.core.extract.decision_subject import find_decision_subject
 from recollect.core.extract.rules import MAX_VALUE_CHARS, Grammar, RuleMatch, apply_rule, combine_patterns, parse_rules
+from recollect.core.language import arabic_stemmer
 
+_FIRST_PERSON_VERBS: Final = (
+    "انا|اعمل|اشتغل|اسكن|اعيش|لدي|عندي|عمري|احب|اكره|افضل|اريد|ادرس|ابي|ابغي|اتمني|احتاج|استخدم|اتحدث"
+    "|نحب|نفضل|نريد|نسكن"
+)
 GRAMMAR: Final = Grammar(
     name_end=re.compile(
         r"[،,؛;:.!؟?()«»\"“”\u2600-\u27bf\U0001f000-\U0010ffff]|\s[-–—]+\s"
@@ -27,7 +32,10 @@ GRAMMAR: Final = Grammar(
         r"[؛;!؟?()\u2600-\u27bf\U0001f000-\U0010ffff]|\.(?:\s|$)|\s[-–—]+\s|[،,] ?|\s(?:لان|لكن|بس"
         r"|عشان|ولكن|لذلك|ولذلك)\b"
     ),
-    joint=re.compile(r"[،,] ?(?:و(?=[\u0620-\u064a]))?| (?:او|وايضا|و) | و(?=[\u0620-\u064a]{3,})"),
+    joint=re.compile(
+        rf"(?!(?:[،,] ?| )و?(?:{_FIRST_PERSON_VERBS})\b)"  # no item, but the next clause: «، وأفضل …»
+        r"(?:[،,] ?(?:و(?=[\u0620-\u064a]))?| (?:او|وايضا|و) | و(?=[\u0620-\u064a]{3,}))"
+    ),
     last_joint=re.compile(r"او|و"),
     name_words=6,
 )
@@ -155,6 +163,8 @@ def _match_clause(text: str, start: int, sentence: str, positions: list[int]) ->
         styled_rule = rule._replace(style="clause") if rule.style == "long" else rule
         for entry in apply_rule(styled_rule, match, grammar, sentence, positions):
             done.add(group)
+            if entry.text and arabic_stemmer.has_conjunction(normalise(entry.text.split()[0])[0]):
+                entry = entry._replace(text=entry.text[1:])
             if entry.kind == DECISION:
                 slot = find_decision_subject(normalise(entry.value)[0])
                 entry = entry._replace(slot=slot or "decision", single=bool(slot))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from recollect.core.compression.ledger import ENTITY
-from recollect.core.extract.arabic_words import GIVEN_NAMES, PLACES, UNAMBIGUOUS_NAMES, normalise
+from recollect.core.extract.arabic_names import find_arabic_names
 from recollect.core.extract.prose import Sentence
 from recollect.core.extract.rules import RuleMatch, word_set
 from recollect.core.language.identifiers import is_code_question
@@ -26,24 +26,7 @@ _HANDLE: Final = re.compile(r"(?<![\w@.])@[A-Za-z]\w{2,30}\b(?!\.)")
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,60}(?:\.[\w-]{2,30}){1,3}")
 _PHONE: Final = re.compile(r"(?<![\w.,/+-])\+\d[\d ()-]{7,18}\d(?![\w-])")
 _CAMEL_CASE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
-_ARABIC_TITLED_PERSON: Final = re.compile(
-    r"(?<![\w])(?:و|ل|ب|ف)?(?:الدكتورة?|الأستاذة?|الاستاذة?|السيدة?|الشيخة?|المهندسة?|الأميرة?"
-    r"|الوزيرة?|معالي|سعادة|الأخت?|العميد|القاضي)"
-    r"(?: (?:الدكتورة?|السيدة?|الشيخة?|الأستاذة?))? ([\u0620-\u064a]{2,15}(?: (?:بن|بنت|آل"
-    r"|عبد) [\u0620-\u064a]{2,15}| ال[\u0620-\u064a]{2,15}){0,3})"
-)
-_ARABIC_ORGANISATION: Final = re.compile(
-    r"(?<![\w])[وبلف]?((?:وزارة|شركة|جامعة|مدينة|بنك|مؤسسة|هيئة|مستشفى|مطار|محافظة|ولاية|سلطنة"
-    r"|جمهورية|مملكة|دولة|مجلس|منظمة|جمعية|كلية|معهد|متحف)"
-    r" (?!ال(?:جديد|كبير|صغير)|من |في |على |إلى |كبير|جديد|صغير|أخرى|خاص|لل|تعمل|تقدم|مثل|عن |هذه"
-    r"|تلك|ما )[\u0620-\u064a]{3,15}(?: ال[\u0620-\u064a]{3,15})?)"
-)
 _ARABIC_LETTER: Final = re.compile("[\u0620-\u064a]")
-_ARABIC_PERSON: Final = re.compile(
-    rf"(?<!\w)[وبلف]?((?:{UNAMBIGUOUS_NAMES}|(?:{GIVEN_NAMES}) (?=ال))(?: ?(?:بن|بنت) [\u0620-\u064a]{{2,14}})?"
-    rf"(?: ?ال[\u0620-\u064a]{{3,14}}ي)?)(?<! )(?!\w)"
-)
-_ARABIC_PLACE: Final = re.compile(rf"(?<!\w)[وبلف]?({PLACES})(?!\w)")
 _COMMON_WORDS: Final = word_set(
     """i i'm i've i'd i'll the a an and but or so if in on at to for from with my our your his her their its it this
     that these those what when where who why how which we you he she they there here yes no not ok okay hi hello
@@ -88,10 +71,8 @@ def _find_in_sentence(text: str) -> Iterator[tuple[str, str]]:
         yield from ((match[0], "e-mail") for match in _EMAIL.finditer(text))
     if "+" in text:
         yield from ((match[0], "phone") for match in _PHONE.finditer(text))
-    yield from ((match[1], "person") for match in _ARABIC_TITLED_PERSON.finditer(text))
     if _ARABIC_LETTER.search(text):
-        yield from _find_arabic(text)
-    yield from ((match[1], "organisation") for match in _ARABIC_ORGANISATION.finditer(text))
+        yield from find_arabic_names(text)
     words = [word for word in text.split() if word != "I"]
     capitals = sum(word[:1].isupper() for word in words)
     # In a heading or a shouted sentence capitals say nothing.
@@ -101,13 +82,6 @@ def _find_in_sentence(text: str) -> Iterator[tuple[str, str]]:
         name = _trim_to_name(match[1], first=_is_capital_expected(text, match.start(1)))
         if name and not (_CAMEL_CASE.fullmatch(name) and is_code_question(text)):
             yield name, "name"
-
-
-def _find_arabic(text: str) -> Iterator[tuple[str, str]]:
-    normalised, positions = normalise(text)
-    for pattern, slot in ((_ARABIC_PERSON, "person"), (_ARABIC_PLACE, "place")):
-        for match in pattern.finditer(normalised):
-            yield text[positions[match.start(1)] : positions[match.end(1) - 1] + 1], slot
 
 
 def _is_capital_expected(text: str, start: int) -> bool:

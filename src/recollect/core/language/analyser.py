@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from recollect.core.language import arabic_stemmer
 from recollect.core.language.stemmer import stem
 
-VERSION: Final = 2
+VERSION: Final = 3
 CACHE_ENTRIES: Final = 1 << 16
 MAX_WORD_CHARACTERS: Final = 64  # longer runs (keys, base64) are cut, in index and query alike
 
@@ -24,8 +25,21 @@ _UNSPACED: Final = (
 )
 _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _INDIC: Final = "\u0900-\u0963\u0966-\u0dff"  # with vowel signs, which Python does not count as letters
-_RUN: Final = re.compile(rf"([{_UNSPACED}]+)|((?:[{_INDIC}]|(?![{_UNSPACED}])[^\W_])+)")
+_ARABIC_LETTERS: Final = "\u0620-\u064a"
+_ARABIC_SCRIPT: Final = (
+    rf"{_ARABIC_LETTERS}\u066e-\u06d3\u06d5\u06ee\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08c9"  # with Persian and Urdu
+)
+# Arabic letters are a word apart from Latin letters and digits beside them: «والAPI» has the word "api".
+_RUN: Final = re.compile(
+    rf"([{_UNSPACED}]+)|([{_ARABIC_SCRIPT}]+|(?:[{_INDIC}]|(?![{_UNSPACED}{_ARABIC_SCRIPT}])[^\W_])+)"
+)
 _ASCII_RUN: Final = re.compile("[a-z0-9]+")
+_PLAIN_ARABIC_RUN: Final = re.compile(rf"[{_ARABIC_LETTERS}]+|[a-z0-9]+")
+# Text of these characters alone needs no Unicode normalisation: it has neither compatibility forms nor loose hamzas.
+_PLAIN_ARABIC: Final = re.compile(
+    "[\x00-\x7f\u060c\u061b\u061f\u0621-\u0652\u0660-\u066c\u06a9\u06cc«»\u200b-\u200f\u2013\u2014\u2018-\u201e"
+    "\u2600-\u27bf\U0001f300-\U0001faff]*"
+)
 # Every add passes here. A pattern that begins with a rare character is found several times as fast as one that begins
 # with the common characters before it. So these patterns begin with the rare one and use a lookbehind.
 _APOSTROPHE: Final = re.compile(r"['’ʼ](?<=\w.)(?=\w)")
@@ -36,24 +50,20 @@ _JOINT: Final = re.compile(r"[_.-](?<=[A-Za-z0-9].)(?=[A-Za-z0-9])")  # quick te
 _HUMP: Final = re.compile(r"[A-Z](?<=[a-z0-9].)")  # quick test: a text without one has no _CAMEL
 _ACCENT: Final = re.compile("[\u0300-\u036f]")
 _MARK: Final = re.compile("[\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200c\u200d\u00ad]")  # tatweel, tashkeel, joiners
-_ARABIC: Final = re.compile("[\u0620-\u064a]+")
+_ARABIC: Final = re.compile(rf"[{_ARABIC_LETTERS}]+")
 _ONE_FORM: Final = str.maketrans(
-    {"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}
+    arabic_stemmer.LETTER_FORMS
     | {chr(0x0660 + digit): str(digit) for digit in range(10)}
     | {chr(0x06F0 + digit): str(digit) for digit in range(10)}
 )
-_ARTICLES: Final = ("وال", "فال", "بال", "كال", "ال", "لل")
-_ENDINGS: Final = ("ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي")
-_MIN_ROOT_CHARACTERS: Final = 3
 
 _STOP_TEXT: Final = """
     a about am an and are as at be been being but by can could d did do does doing for from had has have having
     he her hers him his how i id if ill im in into is isnt it its ive just ll m me my of on or our ours re s she
     should so t than that thats the their them then there these they this those to ve was we were what whats
-    when where which who whom why will with would you your yours dont didnt doesnt في من علي الي عن مع هذا هذه
-    ذلك التي الذي ما هل كم متي اين كيف لماذا ان او ثم لا لم لن كان كانت هو هي انا انت نحن ماذا قد لقد كل
+    when where which who whom why will with would you your yours dont didnt doesnt
 """
-STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
+STOP_WORDS: Final = frozenset(_STOP_TEXT.split()) | arabic_stemmer.list_stop_words()
 
 
 def words(text: str) -> list[str]:
@@ -91,9 +101,11 @@ def raw_words(text: str) -> list[str]:
     text = _HUMP.sub(r" \g<0>", _APOSTROPHE.sub("", text))
     if text.isascii():  # most text; this finds the same words faster
         return _ASCII_RUN.findall(text.lower())
-    text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
-    text = _MARK.sub("", unicodedata.normalize("NFC", text)).translate(_ONE_FORM)
-    return list(_runs(text.casefold()))
+    is_plain = _PLAIN_ARABIC.fullmatch(text) is not None
+    if not is_plain:
+        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))
+    text = arabic_stemmer.HAMZA_BEFORE_WAW.sub("و", _MARK.sub("", text)).translate(_ONE_FORM).casefold()
+    return _PLAIN_ARABIC_RUN.findall(text) if is_plain else list(_runs(text))
 
 
 def is_unspaced(text: str) -> bool:
@@ -116,23 +128,9 @@ def _runs(text: str) -> Iterator[str]:
 def _stemmed(word: str) -> str:
     if word.isascii():
         return stem(word)
-    return _arabic_stem(word) if _ARABIC.fullmatch(word) else word
+    return arabic_stemmer.stem(word) if _ARABIC.fullmatch(word) else word
 
 
 def forget() -> None:
     """Drop the cached words. Some may come from messages that were erased."""
     _stemmed.cache_clear()
-
-
-def _arabic_stem(word: str) -> str:
-    """Return an Arabic word without its conjunction, article and commonest endings, as far as a root remains."""
-    if word.startswith("و") and len(word) > _MIN_ROOT_CHARACTERS + 1 and not word.startswith("وال"):
-        word = word[1:]
-    for article in _ARTICLES:
-        if word.startswith(article) and len(word) >= len(article) + _MIN_ROOT_CHARACTERS - 1:
-            word = word[len(article) :]
-            break
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) >= len(ending) + _MIN_ROOT_CHARACTERS:
-            word = word[: -len(ending)]
-    return word

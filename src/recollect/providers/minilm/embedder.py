@@ -1,8 +1,9 @@
-"""Embeds text with all-MiniLM-L6-v2 through onnxruntime, offline and on the CPU.
+"""Embeds text offline and on the CPU: with all-MiniLM-L6-v2 through onnxruntime, and Arabic words with a table.
 
-Owns loading the model once per process, cutting long texts into windows, and batching. The weights lie beside this
-file as 8-bit numbers and become floats when they are loaded, so the vectors are the same on every CPU. Nothing is
-loaded before the first text, and nothing is ever downloaded. `NOTICE` says how the file was made.
+Owns loading both once per process, cutting long texts into windows, batching, and the vectors of mixed texts. The
+weights lie beside this file as 8-bit numbers and become floats when they are loaded, so the vectors are the same on
+every CPU. Neither part is loaded before the first text that needs it, and nothing is ever downloaded. `NOTICE` says
+how the files were made.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from recollect.core.errors import ProviderUnavailable
+from recollect.providers.minilm.arabic_table import ArabicTable
+from recollect.providers.minilm.scripts import ScriptParts, split_scripts
 from recollect.providers.minilm.wordpiece import WordPiece
 from recollect.runtime.forks import call_in_children, keep_in_children
 from recollect.runtime.machine import count_usable_cores
@@ -33,9 +36,13 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parent
 MODEL_SHA256: Final = "1345e2a98d6e97a371fa75eb535de357d030e6d7c812ca68dee306aa62d45d58"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+ARABIC_SHA256: Final = "dd4d616f4753438e2642a6394a6dc6d65f5fb570f1244a2d452ad385ff237a09"
 
 WINDOW_PIECES: Final = 254  # with a mark at both ends these are the 256 that the model was trained for
 MAX_WINDOWS: Final = 64  # of one text: about 65 kB of English; a longer text is sampled evenly
+MAX_ARABIC_WORDS: Final = WINDOW_PIECES * MAX_WINDOWS  # of one text; a longer text is sampled evenly
+# How many Arabic words a Latin one counts for in a mixed text: it is mostly a name or a term. Fitted to translations.
+LATIN_WORD_WEIGHT: Final = 1.5
 BACKGROUND_NICENESS: Final = 5
 # Padding included. Measured: larger batches leave the CPU caches, smaller ones cost more calls.
 _MAX_BATCH_PIECES: Final = 512
@@ -45,14 +52,28 @@ _CALL_COST_PIECES: Final = 11  # measured: a call reads all weights, which takes
 class MiniLM:
     """The built-in embedder: 384 dimensions, every vector of length 1. Safe to use from many threads.
 
+    A text in a script that it cannot read has the zero vector, which is near nothing.
+
     `threads` is the number of batches that run side by side; by default one for each core this process may use.
     """
 
-    name = "all-MiniLM-L6-v2/int8"
+    name = "all-MiniLM-L6-v2/int8+ar1"
+    extends = "all-MiniLM-L6-v2/int8"  # the embedder without the Arabic table
     dimensions = 384
 
     def __init__(self, *, threads: int | None = None) -> None:
         self._threads = threads or count_usable_cores()
+
+    @staticmethod
+    def reads(text: str) -> bool:
+        """Say whether the text is in a script that the embedder can read: Latin or Arabic."""
+        return split_scripts(text).is_readable
+
+    @staticmethod
+    def keeps_vector(text: str) -> bool:
+        """Say whether the text has the same vector as with the embedder that this one extends."""
+        parts = split_scripts(text)
+        return not parts.arabic and parts.rest is not None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector for each text, in the order of the texts. The event loop is not blocked."""
@@ -69,20 +90,36 @@ class MiniLM:
         Background work passes a `check`: it then runs at low priority, one call at a time. `check` is called before
         every batch, some tens of milliseconds apart, and may raise to end the call.
         """
+        parts = [split_scripts(text) for text in texts]
+        vectors = self._encode_rests([part.rest for part in parts], check, single_thread)
+        for row, part in zip(vectors, parts, strict=True):
+            if part.arabic:
+                if check is not None:
+                    check()
+                _add_arabic(row, part)
+        return vectors
+
+    def _encode_rests(
+        self, texts: Sequence[str | None], check: Callable[[], None] | None, single_thread: bool
+    ) -> NDArray[np.float32]:
+        """Return MiniLM's vector of each text. Where there is none, return the zero vector."""
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        if all(text is None for text in texts):
+            return vectors
         model = _load()
         windows: list[list[int]] = []
         owners: list[int] = []
         for owner, text in enumerate(texts):
-            for window in cut_windows(model.wordpiece.encode(text)):
+            for window in [] if text is None else cut_windows(model.wordpiece.encode(text)):
                 windows.append(window)
                 owners.append(owner)
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         batches = cut_batches([len(window) for window in windows])
         batched = [[windows[index] for index in batch] for batch in batches]
         for batch, rows in zip(batches, self._run(model, batched, check, single_thread), strict=True):
             for index, row in zip(batch, rows, strict=True):
                 vectors[owners[index]] += row * max(1, len(windows[index]))
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(lengths > 0, lengths, 1)
         return vectors
 
     def _run(
@@ -106,6 +143,14 @@ class MiniLM:
         turn = nullcontext() if check is None else _background_lock
         with turn, ThreadPoolExecutor(max(threads, 1), "recollect-embed", initializer) as pool:
             return list(pool.map(run, batches))
+
+
+def _add_arabic(row: NDArray[np.float32], part: ScriptParts) -> None:
+    """Turn MiniLM's vector of a text's rest into that of the whole text. Each part counts by its words."""
+    words = part.arabic[:: -(-len(part.arabic) // MAX_ARABIC_WORDS)]
+    row *= LATIN_WORD_WEIGHT * part.rest_words
+    row += len(part.arabic) * _load_arabic().encode(words)
+    row /= np.linalg.norm(row)
 
 
 def cut_windows(pieces: list[int]) -> list[list[int]]:
@@ -176,22 +221,25 @@ class _LoadedModel:
 
 _background_lock = threading.Lock()  # two background calls would push each other out of the CPU caches
 _loaded: _LoadedModel | None = None
+_arabic: ArabicTable | None = None
 _loading = threading.Lock()
 
 
 def _begin_in_child() -> None:
     """Begin without a model in a forked child: other threads of the parent may have held its locks."""
-    global _background_lock, _loaded, _loading
-    _background_lock, _loaded, _loading = threading.Lock(), None, threading.Lock()
+    global _background_lock, _loaded, _arabic, _loading
+    _background_lock, _loaded, _arabic, _loading = threading.Lock(), None, None, threading.Lock()
 
 
 call_in_children(_begin_in_child)
 
 
 def forget() -> None:
-    """Drop the words that the loaded model keeps. Some may come from messages that were erased."""
+    """Drop the words that the loaded parts keep. Some may come from messages that were erased."""
     if _loaded is not None:
         _loaded.wordpiece.forget()
+    if _arabic is not None:
+        _arabic.forget()
 
 
 def _load() -> _LoadedModel:
@@ -202,6 +250,14 @@ def _load() -> _LoadedModel:
             _loaded = _LoadedModel(_open_session(_verify_file("model.onnx", MODEL_SHA256)), WordPiece(vocabulary))
             keep_in_children(_loaded)
         return _loaded
+
+
+def _load_arabic() -> ArabicTable:
+    global _arabic
+    with _loading:
+        if _arabic is None:
+            _arabic = ArabicTable.read(_verify_file("arabic.npz", ARABIC_SHA256).read_bytes())
+        return _arabic
 
 
 def _open_session(model: Path) -> _Session:

@@ -13,8 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from recollect.core import times
-from recollect.core.compression import ledger
+from recollect.core.compression import labels, ledger
 from recollect.core.compression.ledger import Entry
 from recollect.core.compression.narrative import Length, NarrativeForm, Statement, render_narrative
 from recollect.core.compression.summariser import summarise
@@ -111,15 +110,16 @@ def _find_replaced(entries: Sequence[Entry]) -> dict[tuple[str, str, str], str]:
 
 def render_for_prompt(entry: Entry, replaced: str, zone: str) -> str:
     """Return an entry as a prompt shows it: with the value it replaced, and with its day if it names one relatively."""
+    language = labels.language_of(entry.text)
     text = " ".join(ledger.render_entry(entry).split())
     text = add_dates(text, entry.at, zone)  # entries that a model wrote have no dates yet
     if _RELATIVE_DAY.search(text):
         day = entry.at.astimezone(ZoneInfo(zone)).date()
-        text += f" (said {day.day} {times.SHORT_MONTH_NAMES[day.month - 1]} {day.year})"
+        text += f" {labels.said_note(day, language)}"
     if replaced:
-        text += f" (before: {' '.join(replaced.split())})"
+        text += f" {labels.replaced_note(' '.join(replaced.split()), language)}"
     if entry.kind in (ledger.STRUCTURE, ledger.URL, ledger.QUESTION, ledger.DECISION, ledger.INTENT):
-        text = f"{entry.kind}: {text}"
+        text = f"{labels.kind_label(entry.kind, language)}: {text}"
     return text if entry.trust in ("typed", "assistant") else f"{text} ({entry.trust})"
 
 

@@ -21,6 +21,7 @@ from recollect.recall.prompt.inputs import PromptInputs
 from recollect.recall.prompt.profile import rank_lines
 from recollect.recall.ranked_messages import RankedMessages
 from recollect.recall.recaller import Recaller
+from recollect.recall.relevance import PromptFloor
 from recollect.recall.scope_index import ScopeIndex
 from recollect.settings import Settings
 from recollect.storage.store import SqlStore
@@ -76,15 +77,9 @@ class SourceReader:
 
         `newest` stand for the newest messages of the log, if the caller's talk took another way.
         """
-        recaller = self._recaller
+        recaller, scope, limit = self._recaller, ConversationScope(conversation), _count_ranked(budget)
         ranked = await recaller.find(
-            principal,
-            ConversationScope(conversation),
-            text,
-            at=at,
-            limit=MIN_RANKED_MESSAGES + min(budget, MAX_RANKING_TOKENS) // TOKENS_PER_MESSAGE,
-            lean_to_topic=True,
-            everywhere=everywhere,
+            principal, scope, text, at=at, limit=limit, lean_to_topic=True, everywhere=everywhere, floor=PromptFloor()
         )
         state = ranked.conversation_state
         summary = await recaller.briefs.get_summary(principal, conversation, state.brief_state)
@@ -131,7 +126,7 @@ def assemble_inputs(sources: PromptSources, *, with_passages: bool) -> PromptInp
         system_prompt=sources.system_prompt,
         newest=sources.newest,
         candidates=to_prompt_candidates(ranked, messages, with_passages=with_passages),
-        explain_score=ranked.scores.explain_many(np.fromiter(messages, np.int64, len(messages))),
+        explain_score=ranked.ordered.explain_many(np.fromiter(messages, np.int64, len(messages))),
         recall_rank=_to_recall_rank(ranked, sources.conversation),
         is_whole=len(sources.newest) + 1 < MAX_TAIL_MESSAGES,  # one more may be the question itself
         zone=zones[0] if zones else "UTC",
@@ -154,6 +149,11 @@ def _to_recall_rank(ranked: RankedMessages, conversation: str) -> Callable[[int]
         if scope.conversations[int(scope.conversation_keys[index])]["name"] == conversation
     }
     return lambda seq: ranks.get(seq, 0.0)
+
+
+def _count_ranked(budget: int) -> int:
+    """Return the number of messages to rank for a prompt of so many tokens."""
+    return MIN_RANKED_MESSAGES + min(budget, MAX_RANKING_TOKENS) // TOKENS_PER_MESSAGE
 
 
 def _choose_messages(ranked: RankedMessages, conversation: str, before: int | None, quotable_tokens: int) -> list[int]:

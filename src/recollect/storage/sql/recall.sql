@@ -22,10 +22,13 @@ WHERE m.conversation_key = :key AND m.seq > :after ORDER BY m.seq;
 
 -- name: messages_to_embed
 -- A message has vectors already if its turn ended before its last passage, or if a process was killed.
-SELECT m.key, m.seq, m.role, m.name, m.model_variant, x.content, v.vectors
+-- `earlier` are those of the embedder that this one extends.
+SELECT m.key, m.seq, m.role, m.name, m.model_variant, x.content, v.vectors, e.vectors AS earlier
 FROM messages m JOIN conversations c ON c.key = m.conversation_key
 LEFT JOIN texts x ON x.message_key = m.key
 LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq AND v.embedder_key = :embedder
+LEFT JOIN vectors e ON e.conversation_key = m.conversation_key AND e.seq = m.seq
+    AND e.embedder_key = CAST(:earlier AS BIGINT)
 WHERE c.person = :person AND c.name = :conversation AND m.seq > :after AND m.seq <= :through
 ORDER BY m.seq;
 

@@ -1,0 +1,92 @@
+"""Makes vectors for the newest messages while a question waits, so that what was just said is found by its meaning.
+
+The worker makes and stores vectors a moment after a message was added. A question that comes sooner embeds the messages
+that still lack them itself, up to a limit. Their vectors are kept in memory only, under a hash of the text, until the
+worker's are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from recollect.core.errors import RecollectError
+from recollect.core.message import Message, is_recalled
+from recollect.core.models import Principal
+from recollect.recall.embedding import Embedders
+from recollect.recall.message_reader import MessageReader
+from recollect.recall.scope_index import ScopeIndex
+from recollect.recall.vector_job import embedded_texts
+
+if TYPE_CHECKING:
+    from recollect.recall.embedding import Vectors
+
+log = logging.getLogger(__name__)
+
+MAX_FRESH_MESSAGES: Final = 16  # newest messages without vectors that a question embeds
+MAX_FRESH_PASSAGES: Final = 16  # of them together: about 100 ms
+MAX_KEPT: Final = 512  # messages whose vectors are kept in memory
+UNSTORED_EMBEDDER_KEY: Final = -1  # of the embedder in use, where the database has no vectors of it yet
+
+
+class FreshVectors:
+    """Embeds messages that the worker has not come to yet."""
+
+    def __init__(self, embedders: Embedders, reader: MessageReader) -> None:
+        self._embedders, self._reader = embedders, reader
+        self._rows: OrderedDict[bytes, Vectors] = OrderedDict()
+
+    def forget(self) -> None:
+        """Forget all vectors. They are not sorted by person."""
+        self._rows.clear()
+
+    async def complete(
+        self, principal: Principal, scope: ScopeIndex, embedders: Mapping[int, tuple[str, int]]
+    ) -> ScopeIndex:
+        """Return the scope with vectors for its newest messages that have none yet.
+
+        `embedders` are names and dimensions by key. While the vectors of a scope are made again by another embedder, it
+        stays as it is: vectors of two embedders are never compared. It stays as it is too if the embedder does not
+        answer: the messages are found by their words.
+        """
+        keys = [key for key, identity in embedders.items() if identity == self._embedders.identity]
+        if any(mark.embedder not in (None, *keys) for mark in scope.marks.values()):
+            return scope
+        missing = scope.newest_without_vectors(MAX_FRESH_MESSAGES)
+        if not len(missing):
+            return scope
+        messages = await self._reader.read(principal, scope, missing.tolist())
+        try:
+            rows = await self._embed(messages)
+        except RecollectError as error:
+            log.warning("new messages are found by their words alone: %s", error.code)
+            return scope
+        return scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows) if rows else scope
+
+    async def _embed(self, messages: dict[int, Message]) -> dict[int, Vectors]:
+        """Return the vectors of messages by their index, newest first, as far as the limit allows."""
+        embedder = self._embedders.current
+        texts_of: dict[int, list[str]] = {}
+        digests: dict[int, bytes] = {}
+        left = MAX_FRESH_PASSAGES
+        for index, message in messages.items():
+            texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
+            digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
+            if texts and (digest in self._rows or len(texts) <= left):
+                digests[index] = digest
+                if digest not in self._rows:
+                    texts_of[index] = texts
+                    left -= len(texts)
+        if texts_of:
+            rows = await self._embedders.embed(embedder, [text for texts in texts_of.values() for text in texts])
+            start = 0
+            for index, texts in texts_of.items():
+                self._rows[digests[index]] = rows[start : start + len(texts)]
+                start += len(texts)
+        found = {index: self._rows[digest] for index, digest in digests.items()}
+        while len(self._rows) > MAX_KEPT:
+            self._rows.popitem(last=False)
+        return found

@@ -1,0 +1,127 @@
+"""An embedder that extends an earlier one: what both read alike keeps its vectors, and only the rest is embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from recollect import Memory
+from recollect.testing import FakeEmbedder
+from support.tables import ask, stored_vectors
+
+Open = Callable[..., Memory]
+
+ENGLISH = ["I am allergic to peanuts.", "My sister lives in Lisbon.", "The meeting is on Tuesday."]
+ARABIC = ["عندي حساسية من الفول السوداني.", "The report is called تقرير الميزانية."]
+LONG = "\n\n".join(f"Paragraph {n} speaks of {word}. " + f"{word} again. " * 60 for n, word in enumerate("abcdefgh"))
+
+
+class Earlier(FakeEmbedder):
+    """The embedder before it learned Arabic."""
+
+
+class Extending(FakeEmbedder):
+    """The same vectors but for texts with Arabic letters, which it turns around."""
+
+    def __init__(self, extends: str = "fake-embedder-384") -> None:
+        super().__init__()
+        self.name, self.extends = "fake-embedder-384+ar", extends
+
+    def keeps_vector(self, text: str) -> bool:
+        return not any("\u0600" <= letter <= "\u06ff" for letter in text)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        rows = await super().embed(texts)
+        return [
+            row if self.keeps_vector(text) else [-value for value in row] for text, row in zip(texts, rows, strict=True)
+        ]
+
+    @property
+    def embedded(self) -> list[str]:
+        return [text for call in self.calls for text in call]
+
+
+def blobs(location: str) -> dict[tuple[str, int], bytes]:
+    return {place: made[0][1] for place, made in stored_vectors(location).items()}
+
+
+def fill(memory: Memory, texts: Sequence[str], name: str = "talk") -> None:
+    memory.add_many(name, [{"role": "user", "content": text} for text in texts])
+    assert memory.drain().complete
+
+
+def test_only_texts_that_are_read_in_another_way_are_embedded_again(location: str, open_memory: Open) -> None:
+    fill(open_memory(embedder=Earlier()), [*ENGLISH, *ARABIC, LONG])
+    before = blobs(location)
+    extending = Extending()
+
+    assert open_memory(embedder=extending).drain().complete
+
+    after = blobs(location)
+    assert sorted(extending.embedded) == sorted(ARABIC)
+    assert {place for place in after if after[place] != before[place]} == {("talk", 4), ("talk", 5)}
+    assert {name for made in stored_vectors(location).values() for name, _ in made} == {"fake-embedder-384+ar"}
+
+
+def test_the_name_of_the_speaker_counts_as_text(location: str, open_memory: Open) -> None:
+    memory = open_memory(embedder=Earlier())
+    memory.add("talk", "user", "hello there", name="سالم")
+    memory.add("talk", "user", "hello there", name="Salem")
+    memory.drain()
+    extending = Extending()
+
+    open_memory(embedder=extending).drain()
+
+    assert extending.embedded == ["سالم: hello there"]
+
+
+def test_new_messages_are_embedded_as_ever(location: str, open_memory: Open) -> None:
+    fill(open_memory(embedder=Earlier()), ENGLISH)
+    extending = Extending()
+    memory = open_memory(embedder=extending)
+    fill(memory, ["Something new."])
+    fill(memory, ["In another conversation."], "other")
+
+    assert sorted(extending.embedded) == ["In another conversation.", "Something new."]
+    assert len(blobs(location)) == 5
+
+
+def test_vectors_of_an_embedder_that_is_not_the_extended_one_are_made_again(location: str, open_memory: Open) -> None:
+    fill(open_memory(embedder=Earlier()), ENGLISH)
+    extending = Extending(extends="somebody-else")
+
+    open_memory(embedder=extending).drain()
+
+    assert sorted(extending.embedded) == sorted(ENGLISH)
+
+
+def test_damaged_vectors_are_not_taken_over(location: str, open_memory: Open) -> None:
+    fill(open_memory(embedder=Earlier()), ENGLISH)
+    ask(location, "UPDATE vectors SET vectors = substr(vectors, 1, 100) WHERE seq = 2")
+    extending = Extending()
+
+    open_memory(embedder=extending).drain()
+
+    assert extending.embedded == [ENGLISH[1]]
+
+
+def test_a_conversation_is_found_by_its_earlier_vectors_until_the_new_ones_are_there(open_memory: Open) -> None:
+    fill(open_memory(embedder=Earlier()), ENGLISH)
+    memory = open_memory(embedder=Extending())
+
+    recalled = memory.recall("allergic to peanuts")
+
+    assert recalled.degraded == ()
+    assert recalled[0].text == ENGLISH[0]
+    assert recalled[0].why["dense"] > 0
+
+
+def test_messages_of_the_earlier_embedder_that_never_had_vectors_get_them(location: str, open_memory: Open) -> None:
+    earlier = open_memory(embedder=Earlier())
+    fill(earlier, ENGLISH[:1])
+    earlier.add("talk", "user", ENGLISH[1])
+    extending = Extending()
+
+    open_memory(embedder=extending).drain()
+
+    assert extending.embedded == [ENGLISH[1]]
+    assert len(blobs(location)) == 2
