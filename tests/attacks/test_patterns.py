@@ -28,6 +28,7 @@ MAX_GROWTH: Final = 8.0  # for four times the text; linear work has 4, quadratic
 MAX_START_GROWTH: Final = 100.0  # from 10 to 20 characters; an exponential pattern has 1024
 SLOW_SECONDS: Final = 0.05  # four times the text is not tried any more
 REPEATS: Final = 5
+CONFIRMATIONS: Final = 4  # times that slow growth must be seen: a busy machine shows it once or twice
 COMMON: Final = (
     " ", "\n", "\t", "<", "[", "(", "a", "A", "1", "١", "ا", "و", "é", "字", ":", "- ", "a ", "a.", "`", "http://", "&",
 )  # fmt: skip
@@ -110,8 +111,10 @@ def find_growth(run: Callable[[str], None], pump: Pump, sizes: Iterable[int] = S
         is_suspicious = seconds > max(
             SUSPICIOUS_SECONDS, SUSPICIOUS_FACTOR * size / max(size_before, 1) * seconds_before
         )
-        if is_suspicious and (why := _confirm(run, pump, size)):
-            return why
+        if is_suspicious:
+            whys = [why for _ in range(CONFIRMATIONS) if (why := _confirm(run, pump, size))]
+            if len(whys) == CONFIRMATIONS:
+                return whys[0]
         size_before, seconds_before = size, seconds
     return None
 

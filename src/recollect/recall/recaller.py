@@ -274,9 +274,9 @@ class Recaller:
         at: datetime | None,
         conversation: str | None,
     ) -> tuple[QueryFeatures, Scores]:
-        """Score all messages of a scope. Words count with hybrid search on, or where there are no vectors."""
+        """Score all messages of a scope. Words count with hybrid search on, or while messages have no vectors yet."""
         settings = self._settings(principal)
-        with_words = settings.rag_hybrid or not vectors
+        with_words = settings.rag_hybrid or not vectors or bool(len(index.newest_without_vectors(1)))
         zones = {row["zone"] for row in index.conversations.values() if conversation in (None, row["name"])}
         zone = zones.pop() if len(zones) == 1 else "UTC"
         features = QueryFeatures(
