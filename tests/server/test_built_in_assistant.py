@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from recollect.recall.fresh_vectors import MAX_FRESH_MESSAGES
 from recollect.testing import FakeClock
 from support.serving import make_server
 from support.upstream import ModelServer
@@ -87,8 +88,10 @@ def test_a_client_that_sends_the_notice_back_does_not_store_it(location: str, st
         assert not [content for _, content in server.dialogue("trip") if "RECOLLECT_MODEL_URL" in content]
 
 
-def test_the_built_in_assistant_quotes_the_newest_messages_while_they_have_no_vectors(location: str) -> None:
+def test_the_built_in_assistant_quotes_the_newest_messages_while_most_have_no_vectors(location: str) -> None:
+    older = [{"role": "user", "content": f"Parcel {number} was sent."} for number in range(3 * MAX_FRESH_MESSAGES)]
     with make_server(location) as server:
+        server.run(server.memory.add_many("trip", older))
         server.chat("trip", "I am allergic to peanuts.")
         other = server.complete("Which dishes should be avoided?", model="recollect").json()
         for text in (

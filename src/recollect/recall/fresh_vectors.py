@@ -40,8 +40,8 @@ class FreshVectors:
         self._rows: OrderedDict[bytes, Vectors] = OrderedDict()
 
     def forget(self) -> None:
-        """Forget all vectors. They are not sorted by person."""
-        self._rows.clear()
+        """Forget all vectors, also those that are being made. They are not sorted by person."""
+        self._rows = OrderedDict()
 
     async def complete(
         self, principal: Principal, scope: ScopeIndex, embedders: Mapping[int, tuple[str, int]]
@@ -68,25 +68,25 @@ class FreshVectors:
 
     async def _embed(self, messages: dict[int, Message]) -> dict[int, Vectors]:
         """Return the vectors of messages by their index, newest first, as far as the limit allows."""
-        embedder = self._embedders.current
+        embedder, kept = self._embedders.current, self._rows
+        rows_of: dict[int, Vectors] = {}
         texts_of: dict[int, list[str]] = {}
         digests: dict[int, bytes] = {}
         left = MAX_FRESH_PASSAGES
         for index, message in messages.items():
             texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
             digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
-            if texts and (digest in self._rows or len(texts) <= left):
-                digests[index] = digest
-                if digest not in self._rows:
-                    texts_of[index] = texts
-                    left -= len(texts)
+            if texts and digest in kept:
+                rows_of[index] = kept[digest]
+            elif texts and len(texts) <= left:
+                texts_of[index], digests[index] = texts, digest
+                left -= len(texts)
         if texts_of:
             rows = await self._embedders.embed(embedder, [text for texts in texts_of.values() for text in texts])
             start = 0
             for index, texts in texts_of.items():
-                self._rows[digests[index]] = rows[start : start + len(texts)]
+                rows_of[index] = kept[digests[index]] = rows[start : start + len(texts)]
                 start += len(texts)
-        found = {index: self._rows[digest] for index, digest in digests.items()}
-        while len(self._rows) > MAX_KEPT:
-            self._rows.popitem(last=False)
-        return found
+        while len(kept) > MAX_KEPT:
+            kept.popitem(last=False)
+        return rows_of
