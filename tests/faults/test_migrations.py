@@ -202,7 +202,7 @@ def test_messages_of_a_golden_database_are_found_before_and_after_the_derived_wo
     with Memory(database.location, person="سارة", worker=False, embedder=FakeEmbedder()) as memory:
         first = memory.recall(question, limit=3)
         assert "golden-10" in [hit.message_id for hit in first if hit.why.get("bm25")]
-        # Without vectors, the question makes those of the newest messages itself; beside those of another embedder it must not.
+        # Without vectors, the question makes those of the newest messages itself; not beside those of another embedder.
         has_other_vectors = version >= 3
         assert any(hit.why.get("dense") for hit in first) != has_other_vectors
         assert first.degraded == (("embedder_changed",) if has_other_vectors else ())
