@@ -45,8 +45,8 @@ class FreshVectors:
 
     async def complete(
         self, principal: Principal, scope: ScopeIndex, embedders: Mapping[int, tuple[str, int]]
-    ) -> ScopeIndex:
-        """Return the scope with vectors for its newest messages that have none yet.
+    ) -> tuple[ScopeIndex, tuple[str, ...]]:
+        """Return the scope with vectors for its newest messages that have none yet, and the names of what failed.
 
         `embedders` are names and dimensions by key. While the vectors of a scope are made again by another embedder, it
         stays as it is: vectors of two embedders are never compared. It stays as it is too if the embedder does not
@@ -54,39 +54,41 @@ class FreshVectors:
         """
         keys = [key for key, identity in embedders.items() if identity == self._embedders.identity]
         if any(mark.embedder not in (None, *keys) for mark in scope.marks.values()):
-            return scope
+            return scope, ()
         missing = scope.newest_without_vectors(MAX_FRESH_MESSAGES)
         if not len(missing):
-            return scope
+            return scope, ()
         messages = await self._reader.read(principal, scope, missing.tolist())
         try:
             rows = await self._embed(messages)
         except RecollectError as error:
             log.warning("new messages are found by their words alone: %s", error.code)
-            return scope
-        return scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows) if rows else scope
+            return scope, ("embedder",)
+        if rows:
+            scope = scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows)
+        return scope, ()
 
     async def _embed(self, messages: dict[int, Message]) -> dict[int, Vectors]:
         """Return the vectors of messages by their index, newest first, as far as the limit allows."""
         embedder = self._embedders.current
+        vectors: dict[int, Vectors] = {}
         texts_of: dict[int, list[str]] = {}
         digests: dict[int, bytes] = {}
         left = MAX_FRESH_PASSAGES
         for index, message in messages.items():
             texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
             digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
-            if texts and (digest in self._rows or len(texts) <= left):
-                digests[index] = digest
-                if digest not in self._rows:
-                    texts_of[index] = texts
-                    left -= len(texts)
+            if digest in self._rows:
+                vectors[index] = self._rows[digest]
+            elif texts and len(texts) <= left:
+                texts_of[index], digests[index] = texts, digest
+                left -= len(texts)
         if texts_of:
             rows = await self._embedders.embed(embedder, [text for texts in texts_of.values() for text in texts])
             start = 0
             for index, texts in texts_of.items():
-                self._rows[digests[index]] = rows[start : start + len(texts)]
+                vectors[index] = self._rows[digests[index]] = rows[start : start + len(texts)]
                 start += len(texts)
-        found = {index: self._rows[digest] for index, digest in digests.items()}
         while len(self._rows) > MAX_KEPT:
             self._rows.popitem(last=False)
-        return found
+        return vectors
