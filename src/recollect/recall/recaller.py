@@ -176,7 +176,7 @@ class Recaller:
         until: datetime | None = None,
         min_relevance: float | None = None,
     ) -> Recalled:
-        """Return the best hits for a question: messages, and if no period is given also the brief and the profile.
+        """Return the best hits for a question: messages, and without a period or floor also the brief and the profile.
 
         With `budget`, return only hits that fit into as many tokens, counted by `count`.
         """
@@ -195,7 +195,7 @@ class Recaller:
         )
         hits = await self._read_hits(principal, ranked, message_limit)
         degraded = ranked.degraded
-        if limit and since is None and until is None:
+        if limit and since is None and until is None and not min_relevance:  # they have no relevance
             if conversation is not None:
                 state = ranked.conversation_state.brief_state
                 brief, problems = await self.briefs.get_brief(principal, conversation, state)
