@@ -45,8 +45,11 @@ def kept(memory: Memory) -> int:
 class OnlyQuestions(FakeEmbedder):
     """Embeds single texts that end with a question mark, and fails for all others."""
 
+    failed = 0  # calls
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if not (len(texts) == 1 and texts[0].endswith("?")):
+            self.failed += 1
             raise AWAY
         return await super().embed(texts)
 
@@ -253,6 +256,7 @@ def test_a_question_is_answered_although_something_is_erased_while_it_embeds(ope
     other.add("elsewhere", "user", "to be erased")
     embedder.before = lambda: memory.erase(conversation="elsewhere")
     assert second.id in by_meaning(memory, "ferry late")
+    assert kept(memory) == 0  # what was being made may be of a text that is erased now
 
 
 # Failures
@@ -288,13 +292,17 @@ def test_an_embedder_that_fails_for_new_messages_alone_leaves_the_others_as_they
     assert by_meaning(memory, "message ferry") == set(old)
 
 
-def test_a_failure_for_new_messages_is_told_once_although_two_scopes_were_searched(open_memory: Open) -> None:
-    memory = open_memory(embedder=OnlyQuestions())
+def test_an_embedder_that_failed_for_new_messages_is_not_asked_again_for_the_other_conversations(
+    open_memory: Open,
+) -> None:
+    embedder = OnlyQuestions()
+    memory = open_memory(embedder=embedder)
     add_numbered(memory, 3)
     memory.add("new", "user", "Hello.")
     found = memory.recall("What was message number 2?", conversation="new")
     assert len(found) >= 3
     assert found.degraded == ("embedder", "vectors")
+    assert embedder.failed == 1
 
 
 # Persons

@@ -40,8 +40,8 @@ class FreshVectors:
         self._rows: OrderedDict[bytes, Vectors] = OrderedDict()
 
     def forget(self) -> None:
-        """Forget all vectors. They are not sorted by person."""
-        self._rows.clear()
+        """Forget all vectors, also those that are being made. They are not sorted by person."""
+        self._rows = OrderedDict()
 
     async def complete(
         self, principal: Principal, scope: ScopeIndex, embedders: Mapping[int, tuple[str, int]]
@@ -70,7 +70,7 @@ class FreshVectors:
 
     async def _embed(self, messages: dict[int, Message]) -> dict[int, Vectors]:
         """Return the vectors of messages by their index, newest first, as far as the limit allows."""
-        embedder = self._embedders.current
+        embedder, kept = self._embedders.current, self._rows  # another one after `forget`
         vectors: dict[int, Vectors] = {}
         texts_of: dict[int, list[str]] = {}
         digests: dict[int, bytes] = {}
@@ -78,8 +78,8 @@ class FreshVectors:
         for index, message in messages.items():
             texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
             digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
-            if digest in self._rows:
-                vectors[index] = self._rows[digest]
+            if digest in kept:
+                vectors[index] = kept[digest]
             elif texts and len(texts) <= left:
                 texts_of[index], digests[index] = texts, digest
                 left -= len(texts)
@@ -87,8 +87,8 @@ class FreshVectors:
             rows = await self._embedders.embed(embedder, [text for texts in texts_of.values() for text in texts])
             start = 0
             for index, texts in texts_of.items():
-                vectors[index] = self._rows[digests[index]] = rows[start : start + len(texts)]
+                vectors[index] = kept[digests[index]] = rows[start : start + len(texts)]
                 start += len(texts)
-        while len(self._rows) > MAX_KEPT:
-            self._rows.popitem(last=False)
+        while len(kept) > MAX_KEPT:
+            kept.popitem(last=False)
         return vectors

@@ -120,7 +120,9 @@ class Recaller:
             timer.lap("score")
             index = await self.scopes.get(principal, all_scope)
             timer.lap("load")
-            index, failed = await self.fresh.complete(principal, index, self.scopes.embedders)
+            failed: tuple[str, ...] = ()
+            if "embedder" not in degraded:  # else nobody waits for it once more
+                index, failed = await self.fresh.complete(principal, index, self.scopes.embedders)
             vectors, more = await self._embed_question(index, question, vectors)
             degraded = tuple(dict.fromkeys((*degraded, *failed, *more)))
             timer.lap("embed")
@@ -128,9 +130,7 @@ class Recaller:
             timer.add(scores.ms)
         extra: dict[str, ScorePart] = {}
         if conversation is not None and wide:
-            here = [key for key, row in index.conversations.items() if row["name"] == conversation]
-            values = np.isin(index.conversation_keys, here).astype(np.float32)
-            extra["here"] = ScorePart(SAME_CONVERSATION_WEIGHT, values)
+            extra["here"] = _score_conversation(index, conversation)
         if lean_to_topic and state.active_topic is not None:
             extra["topic"] = score_topic(index, state.active_topic)
         is_learned = self._weights(principal) == ArmWeights()
@@ -310,6 +310,12 @@ class Recaller:
         wanted = dict.fromkeys([*neighbours, *(index for others in neighbours.values() for index in others)])
         messages = await self.reader.read(principal, ranked.scope, list(wanted))
         return to_hits(ranked, neighbours, messages, with_passages=self._settings(principal).rag_chunking)
+
+
+def _score_conversation(index: ScopeIndex, conversation: str) -> ScorePart:
+    """Return the part of messages of the conversation that was asked about."""
+    here = [key for key, row in index.conversations.items() if row["name"] == conversation]
+    return ScorePart(SAME_CONVERSATION_WEIGHT, np.isin(index.conversation_keys, here).astype(np.float32))
 
 
 def _is_unreadable(index: ScopeIndex) -> bool:
