@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help serve demo test lint fast coverage kill attack test-pooler test-long bench bench-recall bench-prompts bench-summaries \
         bench-ledger bench-erase \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
-        bench-versions bench-truncation bench-order docs clean
+        bench-versions bench-truncation bench-order bench-shapes docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench      what the log costs, beside a bare SQLite commit on the same disk"
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
 	@echo "make bench-order    fit the order of hits, and measure it on sets that it was not fitted on (needs the data)"
+	@echo "make bench-shapes   what recall finds when the same talks come with other roles and names (needs the data; long)"
 	@echo "make bench-prompts  what prompts cost and keep at each budget, and what the brief keeps alone (needs the data)"
 	@echo "make bench-truncation  what prompts lose for lack of room, with passages and without (needs the data)"
 	@echo "make bench-summaries  the built-in summariser beside four others (needs the data)"
@@ -107,6 +108,9 @@ bench-recall: $(VENV)/ready
 # `make bench-order ARGS=--write` writes the weights that it finds into the package.
 bench-order: $(VENV)/peers
 	@$(BIN)/python -m bench.order --data $(DATA) $(ARGS)
+
+bench-shapes: $(VENV)/ready
+	@$(BIN)/python -m bench.shapes --data $(DATA) $(ARGS)
 
 bench-archive: $(VENV)/ready
 	@$(BIN)/python -m bench.archive --data $(DATA) $(ARGS)

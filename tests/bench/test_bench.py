@@ -16,6 +16,7 @@ from bench.data import Conversation, Question, Texts
 from bench.lexical import Exact
 from bench.measures import Times
 from bench.recall import Outcome, compare, evaluate, evidence, losses, packed
+from bench.shapes import SHAPES, measure, to_row
 from bench.word_stores import IndexedMessage
 from rich.console import Console
 
@@ -282,3 +283,31 @@ def test_a_call_that_costs_a_tenth_more_is_noticed(capsys: pytest.CaptureFixture
     assert versions.report({"add": (before, [1.02 * cost for cost in before])}, "base")
     assert not versions.report({"add": (before, [1.1 * cost for cost in before])}, "base")
     assert "1.100" in capsys.readouterr().out
+
+
+# Shapes
+
+
+def test_a_shape_changes_roles_and_names_and_nothing_else():
+    said = [{"id": "1", "role": "user", "content": "hi"}, {"id": "2", "role": "assistant", "content": "hello"}]
+    assert SHAPES["unnamed"].tell(said) == said
+    assert SHAPES["names without roles"].tell(said) == [
+        {"id": "1", "role": "user", "content": "hi", "name": "Sara"},
+        {"id": "2", "role": "user", "content": "hello", "name": "Nova"},
+    ]
+    for shape in SHAPES.values():
+        assert [(one["id"], one["content"]) for one in shape.tell(said)] == [("1", "hi"), ("2", "hello")]
+
+
+def test_a_shape_is_compared_with_the_first():
+    talk = Conversation("c", [message("a", "The ferry leaves at nine."), message("b", "The bus is late.")], [])
+    talk.questions.extend(Question(f"q{n}", "When does the ferry leave?", "x", "nine", ("a",)) for n in range(2))
+    found = measure([talk], SHAPES["imported"], CachedEmbedder(None))
+    assert [row["any@10"] for row in found] == [1.0, 1.0]
+    assert to_row("imported", found, [{"any@10": 1.0, "all@10": 0.5}]) == [
+        "imported",
+        "1.000",
+        "+0.0",
+        "1.000",
+        "+50.0",
+    ]

@@ -11,6 +11,7 @@ import pytest
 
 from recollect import Memory, Settings
 from recollect.testing import FakeClock, FakeEmbedder
+from support import recall_cases
 
 Open = Callable[..., Memory]
 
@@ -110,3 +111,39 @@ def test_a_prompt_without_room_for_all_passages_is_logged_and_counted(
     assert f"{left_out} passages had no room" in caplog.text
     assert "tea" not in caplog.text
     assert memory.metrics()["overflows"] == 0.5
+
+
+def test_the_hit_rate_counts_what_passed_the_floor(memory: Memory) -> None:
+    tell(memory, "talk", "The ferry to Crete leaves at nine.", "The bus leaves at ten.")
+    memory.drain()
+    found = memory.recall("When does the ferry leave?", conversation="talk")
+    assert found.metrics["hits"] == len(found) == 2
+    kept_out = memory.recall("When does the ferry leave?", conversation="talk", min_relevance=1)
+    assert (kept_out.metrics["hits"], len(kept_out)) == (0, 0)
+    assert (kept_out.metrics["top"], kept_out.metrics["similarities"], kept_out.metrics["types"]) == ([], [], {})
+    assert kept_out.metrics["scope"] == 2
+    assert set(kept_out.metrics["sources"].values()) == {0}
+    assert memory.metrics()["hit_rate"] == 0.5
+
+
+def test_a_prompt_that_quotes_nothing_is_no_hit() -> None:
+    facts = recall_cases.read_facts("english", "test", 40)[0]
+    with Memory(":memory:", worker=False) as memory:
+        recall_cases.tell_facts(memory, facts)
+        assert list(recall_cases.quoted_ids(memory.context("new", "What drug must doctors never give me?"))) != []
+        assert memory.metrics()["hit_rate"] == 1.0
+        assert recall_cases.memory_tokens(memory.context("new", "What is the difference between TCP and UDP?")) == 0
+        assert memory.metrics()["hit_rate"] == 0.5
+
+
+def test_a_prompt_with_a_brief_and_no_quote_is_no_hit() -> None:
+    with Memory(
+        ":memory:", worker=False, settings=Settings(compress_messages_at=4, compress_messages_keep=2)
+    ) as memory:
+        tell(memory, "port", *(f"Crane {n} of the harbour was painted by Lena in week {n}." for n in range(40)))
+        memory.drain()
+        context = memory.context("port", "What is the difference between TCP and UDP?")
+        parts = {part["name"]: len(part["items"]) for part in context.explain["parts"]}
+        assert parts["summary"] > 0
+        assert "recall" not in parts
+        assert memory.metrics()["hit_rate"] == 0

@@ -45,8 +45,8 @@ class FreshVectors:
 
     async def complete(
         self, principal: Principal, scope: ScopeIndex, embedders: Mapping[int, tuple[str, int]]
-    ) -> ScopeIndex:
-        """Return the scope with vectors for its newest messages that have none yet.
+    ) -> tuple[ScopeIndex, tuple[str, ...]]:
+        """Return the scope with vectors for its newest messages that have none yet, and the names of what failed.
 
         `embedders` are names and dimensions by key. While the vectors of a scope are made again by another embedder, it
         stays as it is: vectors of two embedders are never compared. It stays as it is too if the embedder does not
@@ -54,30 +54,32 @@ class FreshVectors:
         """
         keys = [key for key, identity in embedders.items() if identity == self._embedders.identity]
         if any(mark.embedder not in (None, *keys) for mark in scope.marks.values()):
-            return scope
+            return scope, ()
         missing = scope.newest_without_vectors(MAX_FRESH_MESSAGES)
         if not len(missing):
-            return scope
+            return scope, ()
         messages = await self._reader.read(principal, scope, missing.tolist())
         try:
             rows = await self._embed(messages)
         except RecollectError as error:
             log.warning("new messages are found by their words alone: %s", error.code)
-            return scope
-        return scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows) if rows else scope
+            return scope, ("embedder",)
+        if rows:
+            scope = scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows)
+        return scope, ()
 
     async def _embed(self, messages: dict[int, Message]) -> dict[int, Vectors]:
         """Return the vectors of messages by their index, newest first, as far as the limit allows."""
-        embedder, kept = self._embedders.current, self._rows
-        rows_of: dict[int, Vectors] = {}
+        embedder, kept = self._embedders.current, self._rows  # another one after `forget`
+        vectors: dict[int, Vectors] = {}
         texts_of: dict[int, list[str]] = {}
         digests: dict[int, bytes] = {}
         left = MAX_FRESH_PASSAGES
         for index, message in messages.items():
             texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
             digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
-            if texts and digest in kept:
-                rows_of[index] = kept[digest]
+            if digest in kept:
+                vectors[index] = kept[digest]
             elif texts and len(texts) <= left:
                 texts_of[index], digests[index] = texts, digest
                 left -= len(texts)
@@ -85,8 +87,8 @@ class FreshVectors:
             rows = await self._embedders.embed(embedder, [text for texts in texts_of.values() for text in texts])
             start = 0
             for index, texts in texts_of.items():
-                rows_of[index] = kept[digests[index]] = rows[start : start + len(texts)]
+                vectors[index] = kept[digests[index]] = rows[start : start + len(texts)]
                 start += len(texts)
         while len(kept) > MAX_KEPT:
             kept.popitem(last=False)
-        return rows_of
+        return vectors

@@ -23,6 +23,8 @@ NEUTRAL_LEAN: Final = 0.3  # lean of a question that does not say whose words it
 _ASKS_FOR_ANSWERS: Final = re.compile(
     r"\byou(?:'ve| have| had)?\s+(?:\w+ly\s+)?(?:suggested|recommended|mentioned|told|said|provided|gave|given|listed"
     r"|explained|described|shared|wrote|written|created|made|advised|proposed|came up|walked|helped|showed|shown)\b"
+    r"|\bdid you\s+(?:\w+ly\s+)?(?:suggest|recommend|mention|tell|say|provide|give|list|explain|describe|share|write"
+    r"|create|make|advise|propose|come up|walk|help|show)\b"
     r"|\bremind me\b|\bour (?:last|previous|earlier|past) |\bprevious (?:conversation|chat|discussion)"
     r"|(?:اقترحت|ذكرت(?! لك)|نصحت|[أا]وصيت|[أا]?خبرتني|قلت(?:ي)? ?لي|قلتلي|شرحت ?لي|[أا]?عطيتني|كتبت ?لي|رشحت"
     r"|[أا]جبتني|ذكّ?رني|ذكريني|محادثتنا السابقة|آخر مرة (?:تكلمنا|سولفنا|تحدثنا)|(?:اقتراح|نصيحت|توصيت)ك)",

@@ -109,8 +109,9 @@ class Recaller:
         own_index, state = await self.scopes.get_with_state(principal, scope)
         index = await self.scopes.get(principal, all_scope) if everywhere else own_index
         timer.lap("load")
-        index = await self.fresh.complete(principal, index, self.scopes.embedders)
-        vectors, degraded = await self._embed_question(index, question, {})
+        index, degraded = await self.fresh.complete(principal, index, self.scopes.embedders)
+        vectors, more = await self._embed_question(index, question, {})
+        degraded = tuple(dict.fromkeys((*degraded, *more)))
         timer.lap("embed")
         features, scores = await self._score(principal, index, question, vectors, at, conversation)
         timer.add(scores.ms)
@@ -119,17 +120,17 @@ class Recaller:
             timer.lap("score")
             index = await self.scopes.get(principal, all_scope)
             timer.lap("load")
-            index = await self.fresh.complete(principal, index, self.scopes.embedders)
+            failed: tuple[str, ...] = ()
+            if "embedder" not in degraded:  # else nobody waits for it once more
+                index, failed = await self.fresh.complete(principal, index, self.scopes.embedders)
             vectors, more = await self._embed_question(index, question, vectors)
-            degraded = tuple(dict.fromkeys((*degraded, *more)))
+            degraded = tuple(dict.fromkeys((*degraded, *failed, *more)))
             timer.lap("embed")
             features, scores = await self._score(principal, index, question, vectors, at, conversation)
             timer.add(scores.ms)
         extra: dict[str, ScorePart] = {}
         if conversation is not None and wide:
-            here = [key for key, row in index.conversations.items() if row["name"] == conversation]
-            values = np.isin(index.conversation_keys, here).astype(np.float32)
-            extra["here"] = ScorePart(SAME_CONVERSATION_WEIGHT, values)
+            extra["here"] = _score_conversation(index, conversation)
         if lean_to_topic and state.active_topic is not None:
             extra["topic"] = score_topic(index, state.active_topic)
         is_learned = self._weights(principal) == ArmWeights()
@@ -175,7 +176,7 @@ class Recaller:
         until: datetime | None = None,
         min_relevance: float | None = None,
     ) -> Recalled:
-        """Return the best hits for a question: messages, and if no period is given also the brief and the profile.
+        """Return the best hits for a question: messages, and without a period or floor also the brief and the profile.
 
         With `budget`, return only hits that fit into as many tokens, counted by `count`.
         """
@@ -194,7 +195,7 @@ class Recaller:
         )
         hits = await self._read_hits(principal, ranked, message_limit)
         degraded = ranked.degraded
-        if limit and since is None and until is None:
+        if limit and since is None and until is None and not min_relevance:  # they have no relevance
             if conversation is not None:
                 state = ranked.conversation_state.brief_state
                 brief, problems = await self.briefs.get_brief(principal, conversation, state)
@@ -309,6 +310,12 @@ class Recaller:
         wanted = dict.fromkeys([*neighbours, *(index for others in neighbours.values() for index in others)])
         messages = await self.reader.read(principal, ranked.scope, list(wanted))
         return to_hits(ranked, neighbours, messages, with_passages=self._settings(principal).rag_chunking)
+
+
+def _score_conversation(index: ScopeIndex, conversation: str) -> ScorePart:
+    """Return the part of messages of the conversation that was asked about."""
+    here = [key for key, row in index.conversations.items() if row["name"] == conversation]
+    return ScorePart(SAME_CONVERSATION_WEIGHT, np.isin(index.conversation_keys, here).astype(np.float32))
 
 
 def _is_unreadable(index: ScopeIndex) -> bool:

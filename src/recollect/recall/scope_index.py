@@ -102,8 +102,11 @@ class ScopeIndex:
         return np.flatnonzero(lacking)
 
     def newest_without_vectors(self, limit: int) -> Longs:
-        """Return the indices of the newest messages that have no vectors, newest first."""
-        lacking = self._without_vectors
+        """Return the indices of the newest messages that have no vectors, newest first.
+
+        Of messages from one moment, as in an import, those added last are the newest.
+        """
+        lacking = self._without_vectors[::-1]
         return lacking[np.argsort(-self.at[lacking], kind="stable")[:limit]] if len(lacking) else lacking
 
     def with_fresh_vectors(self, embedder: int, rows: Mapping[int, Floats]) -> ScopeIndex:
