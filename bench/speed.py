@@ -1,6 +1,6 @@
 """Measures what recall and indexing cost, beside the bare parts they are made of, in the same run.
 
-    python -m bench.speed [--small] [--messages 100000] [--times 10] [--parts recall context ingest adds sizes]
+    python -m bench.speed [--small] [--messages 100000] [--times 10] [--parts recall first context ingest adds sizes]
                           [--data PATH] [--folder DIR]
 
 `--small` is a tenth, for a quick look; its figures are not those the bars are about. Texts are real messages with
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import apsw
@@ -41,9 +42,12 @@ from recollect.core.models import Recalled
 from recollect.providers.minilm import MiniLM
 from recollect.recall.vector_job import embedded_texts
 
-PARTS: Final = ("recall", "context", "ingest", "adds", "sizes")
+PARTS: Final = ("recall", "first", "context", "ingest", "adds", "sizes")
 SHORT, LONG = 120, 400  # characters of a message
 LIMIT: Final = 10  # hits
+FILLED: Final = 100_000  # messages of a store that are made one by one; those of a larger one are copies
+OPENINGS: Final = 3  # of which the median counts
+FIRST_MS: Final = 3.0  # of the first question, for a thousand messages
 BUDGETS: Final = (500, 1000, 3000)  # tokens of a prompt
 
 Floats = NDArray[np.float32]
@@ -250,6 +254,71 @@ def multiplied(
     report.show(console)
 
 
+def first(console: Console, folder: Path, texts: data.Texts, scale: Scale) -> list[str]:
+    """The first question after opening, with segments and without, beside the bare read of the same bytes."""
+    console.print(f"[dim]making a store of {scale.messages:,} messages …[/]")
+    path, embedder = folder / "first.db", MixedEmbedder.from_texts(texts, 300)
+    fill_store(path, [texts.text(SHORT) for _ in range(min(scale.messages, FILLED))], embedder)
+    if scale.messages > FILLED:
+        copy_to_more_people(path, scale.messages // FILLED, embedder)
+        unite_people(path)
+        with Memory(path, worker=False, embedder=embedder) as memory:
+            packing = time_call(memory.drain)
+            console.print(f"[dim]segments of the copies were packed in {packing:.1f} s[/]")
+    connection = apsw.Connection(str(path))
+    made = table_bytes(connection)["segments"] / scale.messages
+    report = Report(
+        f"first question, {scale.messages:,} messages",
+        "bare read, ms",
+        "load, ms",
+        "all, ms",
+        "CPU, ms",
+        "2nd, ms",
+        "MB",
+    )
+    with Memory(folder / "empty.db", worker=False) as memory:
+        memory.recall("which modules does a question need?")  # they are loaded now
+    limit = FIRST_MS * max(scale.messages, FILLED) / 1000
+    asked = texts.questions(4 * OPENINGS)
+    _open_and_ask(report, "with segments", path, asked[: 2 * OPENINGS], ("segments.body",), limit)
+    connection.execute("DELETE FROM segments")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    _open_and_ask(report, "without", path, asked[2 * OPENINGS :], ("entries.words", "vectors.vectors"), None)
+    report.add(f"  segments take {made:.0f} bytes per message")
+    report.show(console)
+    return report.missed
+
+
+def _open_and_ask(
+    report: Report, name: str, path: Path, asked: Sequence[str], columns: Sequence[str], limit: float | None
+) -> None:
+    firsts, busy, loads, seconds, bare, grown = [], [], [], [], [], []
+    for one, other in zip(asked[::2], asked[1::2], strict=True):
+        bare.append(time_call(partial(_read_columns, path, columns)))
+        before = resident_mb()
+        with Memory(path, worker=False) as memory:
+            ours, cpu = Asked(memory), time.process_time()
+            firsts.append(time_call(partial(ours, one)))
+            busy.append(time.process_time() - cpu)
+            loads.append(ours.stages[0]["load"] / 1000)
+            grown.append(resident_mb() - before)
+            seconds.append(time_call(partial(ours, other)))
+    times = [f"{median(values) * 1000:.0f}" for values in (bare, loads, firsts, busy, seconds)]
+    goal: dict[str, Any] = {}
+    if limit is not None:
+        goal = {"bar": f"≤ {limit:.0f} ms", "met": median(firsts) * 1000 <= limit}
+    report.add(name, *times, f"{max(grown):+.0f}", **goal)
+
+
+def _read_columns(path: Path, columns: Sequence[str]) -> None:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    for column in columns:
+        table, name = column.split(".")
+        connection.execute(f"SELECT {name} FROM {table}").fetchall()  # noqa: S608 - our own names
+    connection.close()
+
+
 # Writing.
 
 
@@ -435,6 +504,8 @@ def main() -> int:
                       f"texts are {'real, mixed' if texts.are_real else 'generated'}[/]\n")  # fmt: skip
         if "recall" in given.parts:
             missed += recall(console, folder, texts, scale)
+        if "first" in given.parts:
+            missed += first(console, folder, texts, scale)
         if "context" in given.parts:
             missed += context(console, texts, scale, given.data)
         if "ingest" in given.parts:

@@ -110,6 +110,7 @@ def _copy_rows(connection: apsw.Connection, table: str, copy: int) -> None:
     step = copy * KEY_STRIDE
     changed = {name: f"{name} + {step}" for name in ("key", "conversation_key", "message_key", "block_key")}
     changed["active_topic"] = "NULL"  # topics are not copied
+    changed["packed_seq"] = "0"  # neither are segments
     changed |= {"person": f"'person-{copy}'"} | ({"name": f"name || '-{copy}'"} if table == "conversations" else {})
     values = ", ".join(changed.get(name, name) for name in columns)
     key_column = next(name for name in ("key", "conversation_key", "message_key") if name in columns)

@@ -17,7 +17,9 @@ import psycopg
 
 from recollect.core import archive, word_index
 from recollect.core.language import passages
+from recollect.storage.segments import Stretch, checksum_of
 from recollect.storage.shipped_dictionary import learned_dictionary, shipped_dictionary
+from support.scopes import pack_rows
 
 CONVERSATION = "person, name, title, tags, zone, created_at, last_seq, messages, first_at, last_at"
 MESSAGE = (
@@ -142,6 +144,27 @@ def check_vectors(connection: apsw.Connection) -> None:
             assert serving in sizes
 
 
+def check_segments(connection: apsw.Connection) -> None:
+    """Check that each segment holds exactly what its rows hold, and that no two overlap."""
+    if not rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'segments'"):
+        return
+    columns = "conversation_key, first_seq, last_seq, embedder_key, checksum, body"
+    sizes, last_key, last_end = dict(rows(connection, "SELECT key, dimensions FROM embedders")), 0, 0
+    for key, first, last, embedder, checksum, body in rows(
+        connection,
+        f"SELECT {columns} FROM segments ORDER BY conversation_key, first_seq",  # noqa: S608 - our own names
+    ):
+        assert key > last_key or first > last_end
+        last_key, last_end = key, last
+        bounds = f"conversation_key = {key} AND seq BETWEEN {first} AND {last}"
+        entries = rows(connection, f"SELECT conversation_key, seq, at, role, words FROM entries WHERE {bounds}")  # noqa: S608
+        vectors = rows(connection, f"SELECT seq, vectors FROM vectors WHERE {bounds} AND embedder_key = {embedder}")  # noqa: S608
+        word_rows = [dict(zip(("conversation_key", "seq", "at", "role", "words"), row, strict=True)) for row in entries]
+        vector_rows = [dict(zip(("seq", "vectors"), row, strict=True)) for row in vectors]
+        assert body == pack_rows(word_rows, vector_rows, embedder, sizes[embedder]), (key, first, last)
+        assert checksum == checksum_of(key, Stretch(first - 1, last), embedder, body), (key, first, last)
+
+
 def check_counters(connection: apsw.Connection) -> None:
     """Check the counts of each conversation against its rows. Without an erase its seq has no gap."""
     assert (
@@ -185,3 +208,4 @@ def check_file(path: str | Path) -> None:
             check_words(connection)
             check_counters(connection)
             check_vectors(connection)
+            check_segments(connection)

@@ -156,6 +156,7 @@ _WITHOUT_VECTORS = (
     "SELECT count(*) FROM messages m LEFT JOIN vectors v ON v.conversation_key = m.conversation_key AND v.seq = m.seq"
     " WHERE v.seq IS NULL"
 )
+_UNPACKED = "SELECT count(*) FROM conversations WHERE embedded_seq >= packed_seq + 32 + (packed_seq % 4096) / 8"
 
 
 def _moment(dice: random.Random, *, worker: bool) -> float:
@@ -285,6 +286,34 @@ def test_a_kill_while_vectors_are_made_leaves_everything_to_be_found_and_the_res
 
     assert in_lanes(life, 2 * times, dice) == 10 * times
     assert any(unfinished), "all vectors were there before each kill"
+
+
+def test_a_kill_while_segments_are_packed_leaves_whole_segments_and_the_rest_is_packed_later(
+    tmp_path: Path, dice: random.Random, times: int
+) -> None:
+    missing: list[int] = []  # segments after each kill
+
+    def life(number: int, dice: random.Random) -> int:
+        witness = Witness(tmp_path / f"{number}.db")
+        with Memory(witness.path, worker=False, embedder=FakeEmbedder()) as memory:
+            for place in range(8):
+                for batch in (f"{place}-{part}" for part in range(4)):
+                    stored = memory.add_many(f"c{place}", [fields_of(name) for name in ids_of(batch)])
+                    witness.hear([("added_many", f"c{place}", batch, str(stored[0].seq))])
+            segments = memory.drain(briefs=False).counts["segments"]
+        for turn in range(5):
+            victim = Victim("pack", path=str(witness.path), hours=2 * turn + 2)
+            kill_at([victim], [dice.uniform(0.2, 0.8)])
+            with inspection.connected(witness.path) as connection:
+                missing.append(segments - inspection.rows(connection, "SELECT count(*) FROM segments")[0][0])
+            witness.check(hours=2 * turn + 3)
+            with inspection.connected(witness.path) as connection:
+                inspection.check_segments(connection)
+                assert inspection.rows(connection, _UNPACKED) == [(0,)]
+        return 5
+
+    assert in_lanes(life, 2 * times, dice) == 10 * times
+    assert any(missing), "everything was packed before each kill"
 
 
 def test_a_kill_during_a_migration_leaves_the_old_schema_or_the_new_one_and_every_row(

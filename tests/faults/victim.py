@@ -24,8 +24,10 @@ from typing import Any
 import numpy  # noqa: F401 - victims need it, and are forked when it is there
 
 from recollect import Memory
+from recollect.core.models import OPERATOR
+from recollect.core.scope import StoreScope
 from recollect.settings import Settings
-from recollect.storage import migrations
+from recollect.storage import migrations, segments
 from recollect.storage.sqlite import SqliteDriver
 from recollect.testing import FakeClock, FakeEmbedder
 
@@ -149,6 +151,15 @@ def fold(path: str, run: str, hours: int) -> None:
             say("drained", int(done.complete), done.counts["folded"])
 
 
+def pack(path: str, hours: int) -> None:
+    """Drop all segments and pack them again, again and again."""
+    clock = FakeClock(datetime.now(UTC) + timedelta(hours=hours))
+    with Memory(path, worker=False, clock=clock, embedder=FakeEmbedder()) as memory:
+        for _ in range(20_000):
+            memory._wait(memory._engine._store.jobs.rewind(OPERATOR, StoreScope(), [segments.CURSOR.rewind]))
+            say("packed", memory.drain(briefs=False).counts["segments"])
+
+
 def migrate(path: str, folder: str) -> None:
     driver = SqliteDriver(path, migrations=migrations.load("sqlite", Path(folder)))
     driver.open(1)
@@ -199,7 +210,8 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 MODES: dict[str, Callable[..., None]] = {
-    work.__name__: work for work in (add, add_many, import_files, erase, embed, fold, migrate, open_only, write, repeat)
+    work.__name__: work
+    for work in (add, add_many, import_files, erase, embed, fold, pack, migrate, open_only, write, repeat)
 }
 
 

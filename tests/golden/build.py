@@ -1,6 +1,6 @@
 """Writes the golden databases of a schema: run once when a schema is released, and commit what it writes.
 
-    python tests/golden/build.py 7
+    python tests/golden/build.py 8
 
 `schema_NNNN.sqlite` is a whole file; `schema_NNNN.postgres.sql` fills tables that migrations 1 to NNNN have made. Later
 versions must bring both to their own schema with every row unchanged, so nothing that is committed here is rebuilt.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ import numpy as np
 from recollect.core import archive, times, word_index
 from recollect.core.compression.narrative import Statement
 from recollect.core.language import passages
+from recollect.recall.message_run import MessageRun, make_vector_run
+from recollect.recall.segment_form import pack_segment
 from recollect.recall.vectors import pack as pack_vectors
 from recollect.storage import migrations
 from recollect.storage.archive_blocks import pack
+from recollect.storage.segments import SEGMENT_VERSION, Stretch, checksum_of
 from recollect.storage.shipped_dictionary import learned_dictionary, shipped_dictionary
 from recollect.storage.sqlite import SqliteDriver
 from recollect.storage.topic_summary import pack_statements
@@ -115,7 +119,8 @@ def recall_rows() -> dict[str, list[dict[str, Any]]]:
     }
     for message in messages():
         place = {name: message[name] for name in ("conversation_key", "seq")}
-        words = word_index.encode_row(message["content"], message["name"])
+        described = (message["name"], message["model_variant"])
+        words = word_index.encode_row(message["content"], *described, role=message["role"])
         role = word_index.ROLE_NUMBERS[message["role"]]
         made["entries"].append(place | {"at": message["at"], "role": role, "words": words})
         if message["seq"] <= EMBEDDED[message["conversation_key"]]:
@@ -233,6 +238,21 @@ def erased_rows() -> dict[str, list[dict[str, Any]]]:
     return {"tombstones": [{"hash": bytes(range(16)), "erasure": "0198-golden", "salt": bytes(16), "at": START}]}
 
 
+def segment_rows() -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the table that came with schema 8: a segment of the first conversation."""
+    rows = recall_rows()
+    entries, vectors = (
+        [row for row in rows[table] if row["conversation_key"] == 1] for table in ("entries", "vectors")
+    )
+    run = MessageRun.from_rows(entries)
+    body = pack_segment(replace(run, vectors=make_vector_run(run, vectors, 1, DIMENSIONS)))
+    segment = {
+        "conversation_key": 1, "first_seq": 1, "last_seq": EMBEDDED[1], "version": SEGMENT_VERSION, "embedder_key": 1,
+        "checksum": checksum_of(1, Stretch(0, EMBEDDED[1]), 1, body), "body": body,
+    }  # fmt: skip
+    return {"segments": [segment]}
+
+
 def tables() -> dict[str, list[dict[str, Any]]]:
     described = [
         row | {
@@ -240,12 +260,13 @@ def tables() -> dict[str, list[dict[str, Any]]]:
             "embedder_key": 1 if row["key"] in EMBEDDED else None, "embedded_seq": EMBEDDED.get(row["key"], 0),
             "briefed_seq": row["last_seq"], "topiced_seq": 10 if row["key"] == 2 else 0,
             "folded_seq": 10 if row["key"] == 2 else 0, "active_topic": 1 if row["key"] == 2 else None,
+            "packed_seq": EMBEDDED[1] if row["key"] == 1 else 0,
         }
         for row in conversations()
     ]  # fmt: skip
     stored = [{name: value for name, value in one.items() if name != "content"} for one in messages()]
     found = {"conversations": described, "messages": stored} | work_rows() | recall_rows() | brief_rows()
-    return found | topic_rows() | people_rows() | erased_rows()
+    return found | topic_rows() | people_rows() | erased_rows() | segment_rows()
 
 
 def build_sqlite(version: int, target: Path) -> None:

@@ -30,6 +30,7 @@ from recollect.jobs.metrics import RecallMetrics
 from recollect.jobs.prompt_sizes import PromptSizes
 from recollect.jobs.worker import Worker
 from recollect.providers.tokenizer import tokenizer_for
+from recollect.recall.segment_job import PackSegments
 from recollect.recall.vector_job import EmbedMessages
 from recollect.settings import Settings
 from recollect.storage.jobs import Rewind
@@ -85,7 +86,7 @@ class DerivedWork:
         )
         self.assignment = AssignMessages(store, clock, settings=book.now)
         folding = FoldTopics(store, clock, settings=book.now, tokenizer=tokenizer, writer=topic_writer)
-        quick: list[Job] = [IndexMessages(store, tokenizer), embedding, self.assignment]
+        quick: list[Job] = [IndexMessages(store, tokenizer), embedding, self.assignment, PackSegments(store)]
         slow: list[Job] = [self.briefs, folding]
         quick_maintenance: list[Maintenance] = [
             FinishErasures(store), FreeLeases(store), TidyStore(store, clock), metrics, audit, prompt_sizes,

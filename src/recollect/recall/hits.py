@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from recollect.core.message import Message
 from recollect.core.models import Hit, Neighbour
+from recollect.recall.message_run import SYSTEM
 from recollect.recall.message_texts import QuotablePassage
 from recollect.recall.prompt.pack import Candidate, to_candidates
 from recollect.recall.ranked_messages import RankedMessages
-from recollect.recall.scope_index import SYSTEM, USER, ScopeIndex
+from recollect.recall.scope_index import USER, ScopeIndex
 
 MAX_NEIGHBOURS: Final = 3  # messages around a hit
 

@@ -6,7 +6,7 @@ A document is whatever the caller numbers: a passage or a message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,35 @@ class Postings:
         """Build postings from words and the document of each."""
         pairs = (words.astype(np.uint64) << np.uint64(32)) | docs.astype(np.uint64)
         distinct, counts = np.unique(pairs, return_counts=True)
-        return cls._from_sorted((distinct >> np.uint64(32)).astype(np.uint32), distinct.astype(np.uint32), counts)
+        terms, first = np.unique((distinct >> np.uint64(32)).astype(np.uint32), return_index=True)
+        starts = np.append(first, len(distinct)).astype(np.int64)
+        return cls(terms, starts, distinct.astype(np.uint32).astype(np.int32), counts.astype(np.float32))
 
     @classmethod
-    def _from_sorted(cls, words: NDArray[np.uint32], docs: NDArray[np.uint32], counts: NDArray[np.int64]) -> Postings:
-        terms, first = np.unique(words, return_index=True)
-        starts = np.append(first, len(words)).astype(np.int64)
-        return cls(terms, starts, docs.astype(np.int32), counts.astype(np.float32))
+    def merge(cls, parts: Sequence[Postings], offsets: Sequence[int] | None = None) -> Postings:
+        """Merge postings of different documents into one, with documents of a word in the order of the parts.
 
-    @classmethod
-    def merge(cls, parts: Sequence[Postings]) -> Postings:
-        """Merge postings of different documents into one."""
-        words = np.concatenate([np.repeat(part.terms, np.diff(part.starts)) for part in parts])
-        docs = np.concatenate([part.docs for part in parts])
-        counts = np.concatenate([part.counts for part in parts])
-        order = np.argsort(words, kind="stable")
-        return cls._from_sorted(words[order], docs[order].astype(np.uint32), counts[order].astype(np.int64))
+        `offsets` are added to the numbers of the documents of each part. Only words are sorted, not their documents:
+        those of each part are copied as they are to the places of their words.
+        """
+        if len(parts) == 1:
+            part, offset = parts[0], offsets[0] if offsets else 0
+            terms, counts = part.terms.astype(np.uint32), part.counts.astype(np.float32)  # copies: a segment is large
+            return cls(terms, part.starts, _move(part.docs, offset), counts)
+        words = np.unique(np.concatenate([part.terms for part in parts]))
+        slots = [np.searchsorted(words, part.terms) for part in parts]
+        sizes = np.zeros(len(words), np.int64)
+        for part, slot in zip(parts, slots, strict=True):
+            sizes[slot] += np.diff(part.starts)
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        docs, counts, free = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32), starts[:-1].copy()
+        for part, slot, offset in zip(parts, slots, offsets or [0] * len(parts), strict=True):
+            own = np.diff(part.starts)
+            places = np.repeat(free[slot] - part.starts[:-1], own) + np.arange(len(part.docs))
+            docs[places] = _move(part.docs, offset)
+            counts[places] = part.counts
+            free[slot] += own
+        return cls(words, starts, docs, counts)
 
     def find(self, word: int) -> tuple[Ints, Floats]:
         """Return the documents that hold a word, and how often each does."""
@@ -60,6 +73,12 @@ class Postings:
     def nbytes(self) -> int:
         """Return the memory that the arrays take, in bytes."""
         return int(self.terms.nbytes + self.starts.nbytes + self.docs.nbytes + self.counts.nbytes)
+
+
+def _move(docs: NDArray[Any], offset: int) -> Ints:
+    """Return documents whose numbers are larger by `offset`. Those of a segment are of a narrower type."""
+    moved: Ints = np.add(docs, np.int32(offset), dtype=np.int32, casting="unsafe")
+    return moved
 
 
 def append_part(parts: tuple[Postings, ...], new: Postings) -> tuple[Postings, ...]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from recollect.core.errors import RecollectError
 from recollect.core.models import Principal
 from recollect.core.scope import ConversationScope, PersonScope, Scope
 from recollect.recall.scope_index import ScopeIndex
 from recollect.storage.scope_updates import ConversationState, ScopeUpdate
+from recollect.storage.segments import Stretch
 from recollect.storage.store import SqlStore
+
+log = logging.getLogger(__name__)
 
 CACHE_BYTES: Final = 512 * 1024 * 1024  # the scopes used longest ago go when all take more
 CACHE_SCOPES: Final = 1000
@@ -55,6 +61,8 @@ class ScopeCache:
             update, state = await self._store.load_scope(principal, conversation, index.marks, index.state)
             if update is not None:
                 index = await self._apply(index, update)
+                if update.damaged_segments:
+                    await self._drop_damaged(principal, update.damaged_segments)
             if len(index):
                 self._scopes[key] = index
                 self._scopes.move_to_end(key)
@@ -69,9 +77,15 @@ class ScopeCache:
             rows = await self._store.vectors.embedders()
             self.embedders = {row["key"]: (row["name"], row["dimensions"]) for row in rows}
         dimensions = {key: size for key, (_, size) in self.embedders.items()}
-        if len(update.word_rows) + len(update.vectors) <= INLINE_ROWS:
+        if update.row_count <= INLINE_ROWS:
             return index.updated(update, dimensions)
         return await asyncio.to_thread(index.updated, update, dimensions)
+
+    async def _drop_damaged(self, principal: Principal, damaged: Sequence[tuple[int, Stretch]]) -> None:
+        """Let the worker pack damaged segments again. The question was answered from rows, so it must not fail here."""
+        log.warning("%d damaged segments are packed again", len(damaged))
+        with suppress(RecollectError):
+            await self._store.segments.drop(principal, damaged)
 
     def _shrink(self) -> None:
         while (self._total_size > self._max_bytes or len(self._scopes) > CACHE_SCOPES) and len(self._scopes) > 1:

@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 
 from recollect.core import word_index
 from recollect.recall import postings
+from recollect.recall.message_run import SYSTEM, MessageRun, find_usable_vectors
 from recollect.recall.message_texts import MessageTexts
 from recollect.recall.postings import Postings
-from recollect.recall.vectors import SCALE_BYTES, VectorPart, append_part, pack, unpack
+from recollect.recall.segment_form import arrange_runs, collect_vectors
+from recollect.recall.vectors import SCALE_BYTES, VectorPart, VectorRun, append_part, join_runs, pack, unpack
 from recollect.storage.scope_updates import ConversationMark, ScopeState, ScopeUpdate
 
 USER: Final = word_index.ROLE_NUMBERS["user"]
-SYSTEM: Final = word_index.ROLE_NUMBERS["system"]
 SUBSTANTIAL_WORDS: Final = 22  # words of a message of full substance; "Wow, thanks!" is rarely what was asked for
 MAX_BREVITY: Final = 1.5  # a speaker with a fifth of the words of the others is as brief as it gets
 PRIOR_WORDS: Final = 20  # words of one more message that every speaker is taken to have said
 SESSION_GAP_MICROS: Final = 3600 * 1_000_000  # a longer silence ends a session
 RECENCY_HALF_LIFE_DAYS: Final = 30
 MICROS_PER_DAY: Final = 86_400e6
-SPEAKER_ROLES: Final = (
-    8  # above the number of any role: a speaker's id is a number for the name times this, plus the role
-)
 BYTES_PER_MESSAGE: Final = 86  # in the arrays with one value for each message, and in arrays derived from them
 BYTES_PER_PASSAGE: Final = 8
 
@@ -215,53 +213,73 @@ class ScopeIndex:
         return arrays + words + vectors + self.texts.nbytes
 
     def updated(self, update: ScopeUpdate, dimensions: Mapping[int, int]) -> ScopeIndex:
-        """Return the scope with the rows of an update. `dimensions` are those of the embedders, by key."""
+        """Return the scope with the rows and segments of an update, whose list of segments is empty afterwards.
+
+        `dimensions` are those of the embedders, by key.
+        """
         scope = ScopeIndex() if update.is_complete else self
-        if update.word_rows:
-            scope = scope._with_messages(update.word_rows)
-        if update.vectors:
-            scope = scope._with_vectors(update.vectors, update.marks, dimensions)
+        runs = arrange_runs(update)
+        packed = collect_vectors(runs, len(scope))
+        if runs:
+            scope = scope._with_messages(runs)
+        runs.clear()
+        if update.vectors or packed:
+            scope = scope._with_vectors(scope._row_vectors(update.vectors, update.marks, dimensions), packed)
         rows = {row["key"]: row for row in update.conversations}
         return replace(scope, state=update.state, marks=update.marks, conversations=rows)
 
-    def _with_messages(self, rows: Sequence[Row]) -> ScopeIndex:
-        message_offset = len(self)
-        keys = np.fromiter((row["conversation_key"] for row in rows), np.int64, len(rows))
-        at = np.fromiter((row["at"] for row in rows), np.int64, len(rows))
+    def _with_messages(self, runs: Sequence[MessageRun]) -> ScopeIndex:
+        message_offset, passage_offset = len(self), len(self.passage_message)
+        keys = np.concatenate([run.conversation_keys for run in runs])
         previous = _find_previous(keys, message_offset, self.newest)
-        batch = _BatchWords([row["words"] for row in rows], message_offset, len(self.passage_message))
+        passage_counts = np.concatenate([run.passage_counts for run in runs])
+        messages = np.arange(message_offset, message_offset + len(keys), dtype=np.int32)
         lasts = np.flatnonzero(np.append(keys[1:] != keys[:-1], True))
-        seqs = np.fromiter((row["seq"] for row in rows), np.int64, len(rows))
-        roles = np.fromiter((row["role"] for row in rows), np.int8, len(rows))
-        all_at = np.concatenate((self.at, at))
+        at = np.concatenate([self.at, *(run.at for run in runs)])
+        sessions = _number_sessions(keys, previous, at, self.sessions)
         return replace(
             self,
             conversation_keys=np.concatenate((self.conversation_keys, keys)),
-            seqs=np.concatenate((self.seqs, seqs)),
-            at=all_at,
-            roles=np.concatenate((self.roles, roles)),
-            speaker_ids=np.concatenate((self.speaker_ids, batch.names + roles)),
-            flags=np.concatenate((self.flags, batch.flags)),
-            word_counts=np.concatenate((self.word_counts, batch.word_counts)),
-            passage_message=np.concatenate((self.passage_message, batch.passage_message)),
-            lengths=np.concatenate((self.lengths, batch.lengths)),
+            seqs=_join(self.seqs, [run.seqs for run in runs]),
+            at=at,
+            roles=_join(self.roles, [run.roles for run in runs]),
+            speaker_ids=_join(self.speaker_ids, [run.speaker_ids for run in runs]),
+            flags=_join(self.flags, [run.flags for run in runs]),
+            word_counts=_join(self.word_counts, [run.word_counts for run in runs]),
+            passage_message=np.concatenate((self.passage_message, np.repeat(messages, passage_counts))),
+            lengths=_join(self.lengths, [run.lengths for run in runs]),
             previous=np.concatenate((self.previous, previous)),
-            sessions=np.concatenate((self.sessions, _number_sessions(keys, previous, all_at, self.sessions))),
+            sessions=np.concatenate((self.sessions, sessions)),
             newest={**self.newest, **{int(keys[i]): message_offset + int(i) for i in lasts}},
-            words=postings.append_part(self.words, batch.words),
-            speakers=postings.append_part(self.speakers, batch.speakers),
+            words=_append_postings(
+                self.words, [run.words for run in runs], [len(run.lengths) for run in runs], passage_offset
+            ),
+            speakers=_append_postings(
+                self.speakers, [run.speakers for run in runs], [len(run) for run in runs], message_offset
+            ),
         )
 
-    def _with_vectors(
+    def _row_vectors(
         self, rows: Sequence[Row], marks: Mapping[int, ConversationMark], dimensions: Mapping[int, int]
-    ) -> ScopeIndex:
-        vectors = dict(self.vectors)
+    ) -> dict[int, VectorPart]:
+        """Return the vectors of rows by embedder key."""
         embedders = [marks[row["conversation_key"]].embedder for row in rows]
-        for embedder in dict.fromkeys(embedders):
-            if embedder is not None:
-                own = [row for row, key in zip(rows, embedders, strict=True) if key == embedder]
-                part = self._to_vector_part(own, dimensions[embedder])
-                vectors[embedder] = append_part(vectors.get(embedder, ()), part)
+        return {
+            embedder: self._to_vector_part(
+                [row for row, key in zip(rows, embedders, strict=True) if key == embedder], dimensions[embedder]
+            )
+            for embedder in dict.fromkeys(embedders)
+            if embedder is not None
+        }
+
+    def _with_vectors(self, parts: Mapping[int, VectorPart], packed: Mapping[int, list[VectorRun]]) -> ScopeIndex:
+        """Return the scope with vectors of rows and of segments, both by embedder key."""
+        vectors = dict(self.vectors)
+        for embedder in dict.fromkeys((*parts, *packed)):
+            runs = packed.get(embedder)
+            new = join_runs(runs, parts.get(embedder)) if runs else parts[embedder]
+            if len(new):
+                vectors[embedder] = append_part(vectors.get(embedder, ()), new)
         return replace(self, vectors=vectors)
 
     def _to_vector_part(self, rows: Sequence[Row], dimensions: int) -> VectorPart:
@@ -269,15 +287,27 @@ class ScopeIndex:
         keys = np.fromiter((row["conversation_key"] for row in rows), np.int64, len(rows))
         seqs = np.fromiter((row["seq"] for row in rows), np.int64, len(rows))
         message_indices = self.index(keys, seqs)
-        blobs = [bytes(row["vectors"]) for row in rows]
+        usable = list(find_usable_vectors(rows, self.roles, message_indices, dimensions))
+        owners = np.fromiter((index for index, _ in usable), np.int32, len(usable))
         width = dimensions + SCALE_BYTES
-        is_known = (message_indices >= 0) & (self.roles[message_indices] != SYSTEM)  # earlier versions embedded those
-        usable = [i for i, blob in enumerate(blobs) if is_known[i] and blob and not len(blob) % width]
-        counts = np.fromiter((len(blobs[i]) // width for i in usable), np.int64, len(usable))
-        scales, bytes_ = unpack(b"".join(blobs[i] for i in usable), dimensions)
+        counts = np.fromiter((len(blob) // width for _, blob in usable), np.int64, len(usable))
+        scales, bytes_ = unpack(b"".join(blob for _, blob in usable), dimensions)
         first = np.repeat(np.cumsum(counts) - counts, counts)
         passages = (np.arange(len(first)) - first).astype(np.int32)
-        return VectorPart(np.repeat(message_indices[usable], counts).astype(np.int32), passages, scales, bytes_)
+        return VectorPart(np.repeat(owners, counts), passages, scales, bytes_)
+
+
+def _join(own: NDArray[Any], others: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return an array with others behind it, in its own type; those of segments are narrower."""
+    return np.concatenate((own, *others), dtype=own.dtype, casting="unsafe")
+
+
+def _append_postings(
+    parts: tuple[Postings, ...], new: Sequence[Postings], sizes: Sequence[int], offset: int
+) -> tuple[Postings, ...]:
+    """Return the parts with a new one: postings of runs with so many documents each, of which the first is `offset`."""
+    offsets = [offset, *(offset + np.cumsum(sizes)[:-1]).tolist()]
+    return postings.append_part(parts, Postings.merge(new, offsets))
 
 
 def _to_position(keys: Longs, seqs: Longs) -> Longs:
@@ -309,43 +339,3 @@ def _number_sessions(keys: Longs, previous: Ints, at: Longs, earlier: Ints) -> I
             stop += 1
         sessions[i:stop] = earlier[previous[i]]
     return sessions
-
-
-class _BatchWords:
-    """The words of a batch of messages, by passage, and those of their speakers' names, by message.
-
-    A word index row is a list of numbers. Numbers below `FIRST_WORD_NUMBER` are marks: those of passages, each at the
-    beginning of one, and at the end those of flags. The words before the first mark are the speaker's name. They count
-    for the first passage too.
-    """
-
-    def __init__(self, blobs: Sequence[bytes], message_offset: int, passage_offset: int) -> None:
-        """Read word index rows. The offsets are the numbers of messages and passages that the scope has already."""
-        numbers = np.frombuffer(b"".join(blobs), "<u4").astype(np.uint32, copy=False)
-        sizes = np.fromiter((len(blob) // 4 for blob in blobs), np.int64, len(blobs))
-        docs = np.repeat(np.arange(len(blobs), dtype=np.int32), sizes)
-        words = numbers >= word_index.FIRST_WORD_NUMBER
-        marks = numbers < word_index.FIRST_FLAG_MARK
-        has_flag = ~(words | marks)
-        # Marks so far in the same message: 0 for the words of the speaker's name.
-        marks_so_far: Longs = np.cumsum(marks) - np.repeat(_count_marks_before(marks, sizes), sizes)
-        counts = np.maximum(np.bincount(docs[marks], minlength=len(blobs)), 1)
-        of_speaker = (marks_so_far == 0) & words
-        firsts = np.cumsum(counts) - counts
-        passage_of_word = (firsts[docs] + np.maximum(marks_so_far - 1, 0)).astype(np.int32)
-        messages = np.arange(message_offset, message_offset + len(blobs), dtype=np.int32)
-        self.passage_message = np.repeat(messages, counts)
-        self.lengths = np.bincount(passage_of_word[words], minlength=int(counts.sum())).astype(np.float32)
-        self.word_counts = np.bincount(docs[words], minlength=len(blobs)).astype(np.float32)
-        self.names = SPEAKER_ROLES * np.bincount(docs[of_speaker], numbers[of_speaker], len(blobs)).astype(np.int64)
-        bits = np.left_shift(1, numbers[has_flag].astype(np.int64) - word_index.FIRST_FLAG_MARK)
-        self.flags = np.bincount(docs[has_flag], bits, len(blobs)).astype(np.uint16)
-        self.words = Postings.build(numbers[words], passage_of_word[words] + np.int32(passage_offset))
-        self.speakers = Postings.build(numbers[of_speaker], docs[of_speaker] + np.int32(message_offset))
-
-
-def _count_marks_before(marks: NDArray[np.bool_], sizes: Longs) -> Longs:
-    """Return the number of marks before the beginning of each message in a batch."""
-    sums: Longs = np.concatenate(([0], np.cumsum(marks)))
-    counts: Longs = sums[np.cumsum(sizes) - sizes]
-    return counts

@@ -6,7 +6,7 @@ Knows nothing of messages but their index in a scope.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ Floats = NDArray[np.float32]
 MAX_EXACT_VECTORS: Final = 20_000  # in a larger scope, bits choose which vectors are compared exactly
 SHORTLIST_VECTORS: Final = 4_000  # vectors that the bits choose, at least
 FLOAT_BATCH_VECTORS: Final = 2048  # vectors converted to floats at a time; more would not fit into the CPU's caches
+SIGN_BATCH_VECTORS: Final = 8192  # whose signs are packed at a time
+SIGNS_PER_WORD: Final = 64
 MAX_PARTS: Final = 8  # small parts before they are merged
 SCALE_BYTES: Final = 4
 _LARGEST_INT8: Final = 127
@@ -105,7 +107,7 @@ class VectorPart:
             return self.score_rows(np.arange(len(self)), query)
         dimensions = self.bytes.shape[1]
         if self._bits is None:
-            self._bits = np.ascontiguousarray(pack_signs(self.bytes).T)  # by column: adding up long rows is quick
+            self._bits = self._pack_columns()
         differing = np.zeros(len(self), np.int16)  # signs that differ from the query's
         for column, word in zip(self._bits, pack_signs(query)[0], strict=True):
             differing += np.bitwise_count(column ^ word)
@@ -116,6 +118,14 @@ class VectorPart:
         scores[rows] = self.score_rows(rows, query)
         return scores
 
+    def _pack_columns(self) -> NDArray[np.uint64]:
+        """Return the signs of all vectors by column: adding up long rows is quick. Batches reuse their memory."""
+        columns = np.empty((-(-self.bytes.shape[1] // SIGNS_PER_WORD), len(self)), np.uint64)
+        for start in range(0, len(self), SIGN_BATCH_VECTORS):
+            batch = slice(start, start + SIGN_BATCH_VECTORS)
+            columns[:, batch] = pack_signs(self.bytes[batch]).T
+        return columns
+
     @property
     def nbytes(self) -> int:
         """Return the memory that the arrays take, in bytes."""
@@ -124,6 +134,45 @@ class VectorPart:
         own = self.owners.nbytes + self.passages.nbytes + self.scales.nbytes + self.bytes.nbytes
         own += self.firsts.nbytes + self.messages.nbytes + self.with_several.nbytes
         return int(own + floats + bits)
+
+
+class VectorRun(NamedTuple):
+    """The vectors of messages that follow each other in a scope, of which the first has the index `offset`."""
+
+    embedder: int
+    counts: NDArray[Any]  # vectors of each message
+    scales: Floats
+    bytes: NDArray[np.int8]
+    offset: int = 0
+
+
+def join_runs(runs: list[VectorRun], others: VectorPart | None) -> VectorPart:
+    """Join runs, in order, and vectors of other messages in between. The list is empty afterwards.
+
+    Each run is dropped when it is copied, so that few vectors are in memory twice.
+    """
+    size = sum(len(run.scales) for run in runs) + (0 if others is None else len(others))
+    owners, passages = np.empty(size, np.int32), np.empty(size, np.int32)
+    scales, bytes_ = np.empty(size, np.float32), np.empty((size, runs[0].bytes.shape[1]), np.int8)
+    end = taken = 0
+    runs.reverse()
+    while runs or others is not None:
+        run = runs.pop() if runs else None
+        if others is not None:
+            stop = len(others) if run is None else int(np.searchsorted(others.owners, run.offset))
+            place, rows = slice(end, end + stop - taken), slice(taken, stop)
+            owners[place], passages[place] = others.owners[rows], others.passages[rows]
+            scales[place], bytes_[place] = others.scales[rows], others.bytes[rows]
+            end, taken = place.stop, stop
+        if run is None:
+            break
+        place = slice(end, end + len(run.scales))
+        counts = run.counts.astype(np.int64)
+        owners[place] = np.repeat(np.arange(run.offset, run.offset + len(counts)), counts)
+        passages[place] = np.arange(len(run.scales)) - np.repeat(np.cumsum(counts) - counts, counts)
+        scales[place], bytes_[place] = run.scales, run.bytes
+        end = place.stop
+    return VectorPart(owners, passages, scales, bytes_)
 
 
 def pack_signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:

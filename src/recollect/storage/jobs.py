@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -53,12 +53,14 @@ class Cursor:
     """A kind of derived work that is done up to some message of each conversation.
 
     `due` is the query that lists conversations with messages above the cursor, `move` the one that moves it. `move` is
-    None where the cursor moves in the same transaction as the rows that the job stores.
+    None where the cursor moves in the same transaction as the rows that the job stores. `values` are further parameters
+    of `due`.
     """
 
     due: str
     move: str | None
     rewind: Rewind
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
 class Lease(NamedTuple):
@@ -76,7 +78,7 @@ class JobStore:
 
     async def due(self, cursor: Cursor, *, after: int, limit: int) -> list[Row]:
         """Return up to `limit` conversations with keys above `after` that have messages above the cursor."""
-        return await self._read(lambda tx: tx.all(cursor.due, after=after, limit=limit))
+        return await self._read(lambda tx: tx.all(cursor.due, after=after, limit=limit, **cursor.values))
 
     async def slice_end(self, *, key: int, after: int, through: int, max_bytes: int) -> int:
         """Return the last seq up to `through` such that the texts above `after` have at most so many bytes together.

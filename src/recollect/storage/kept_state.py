@@ -8,6 +8,7 @@
 - The rows that prove erasures stay.
 
 Sessions, idempotency keys, stop marks and leases of the backup are left out: they belong to processes of then.
+Segments are left out too: the worker packs them again, so that no array of a foreign file is ever read as it is.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def apply_kept(copy: Transaction, kept: KeptState, texts: Texts, *, now: int) ->
     copy.many("keep_erasure", kept.erasures)
     for table in OF_PROCESSES:
         copy.run(f"empty_{table}")
+    for query in ("delete_all_segments", "rewind_all_segments"):
+        copy.run(query)
     return left_out
 
 

@@ -12,6 +12,7 @@ from recollect.storage.append import save_word_rows
 from recollect.storage.driver import Row, RunInTransaction, Transaction
 from recollect.storage.jobs import Cursor, RewindTarget
 from recollect.storage.rows import MadeOf, read_if_unchanged
+from recollect.storage.segments import drop_segments
 from recollect.storage.texts import Texts
 from recollect.storage.topics import ASSIGNED
 
@@ -67,6 +68,7 @@ class MessageIndex:
             tx.run("empty_system_vectors", key=key, after=after, through=through, empty=b"")
             if through >= last:
                 tx.run("mark_words", key=key, version=word_index.VERSION)
+                drop_segments(tx, key)
                 if tx.one("system_message_in_topic", key=key) is not None:
                     tx.run("begin_generation", **where)
                     ASSIGNED.rewind(tx, RewindTarget(principal.person, conversation))

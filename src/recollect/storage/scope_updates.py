@@ -2,13 +2,14 @@
 
 Recall keeps scopes in memory. Nothing tells it that another process added or erased something, so each read compares
 the conversations with the marks of the last read. Appended messages are read. If anything was removed or made again,
-the whole scope is read.
+the whole scope is read. Of a conversation that is read from its beginning, segments are read as far as there are any,
+and rows for the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from recollect.core import word_index
@@ -16,6 +17,7 @@ from recollect.core.json_text import to_json
 from recollect.core.models import Principal
 from recollect.storage.briefs import BriefState, read_brief_state
 from recollect.storage.driver import Row, Transaction
+from recollect.storage.segments import StoredSegment, Stretch, find_gaps, read_segments
 from recollect.storage.texts import Texts
 from recollect.storage.topics import ActiveTopic, read_active_topic
 
@@ -59,6 +61,15 @@ class ScopeUpdate:
     marks: dict[int, ConversationMark]  # how far each conversation is read now, by conversation key
     word_rows: Sequence[Row]
     vectors: Sequence[Row]
+    # Whoever takes the segments in empties the list, so that they are not in memory twice.
+    segments: list[StoredSegment] = field(default_factory=list)
+    damaged_segments: Sequence[tuple[int, Stretch]] = ()  # conversation key and stretch
+
+    @property
+    def row_count(self) -> int:
+        """Return how much there is to take in. A segment counts like its messages and their vectors."""
+        packed = sum(stretch.through - stretch.after for _, stretch, _, _ in self.segments)
+        return len(self.word_rows) + len(self.vectors) + 2 * packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +114,20 @@ def load_scope(
     is_complete = is_complete or any(row["key"] in known and known[row["key"]].is_invalidated_by(row) for row in rows)
     base: Marks = {} if is_complete else known
     marks = {row["key"]: _to_mark(row, current_embedder) for row in rows}
-    return ScopeUpdate(
-        new_state, is_complete, rows, marks, _read_word_rows(tx, rows, base, texts), _read_vectors(tx, base, marks)
-    )
+    segments, damaged = read_segments(tx, _find_packed(rows, base, marks))
+    packed: dict[int, list[Stretch]] = {}
+    for segment in segments:
+        packed.setdefault(segment.key, []).append(segment.stretch)
+    word_rows = _read_word_rows(tx, rows, base, packed, texts)
+    vectors = _read_vectors(tx, base, marks, packed)
+    return ScopeUpdate(new_state, is_complete, rows, marks, word_rows, vectors, segments, damaged)
+
+
+def _find_packed(rows: Sequence[Row], known: Marks, marks: Marks) -> list[tuple[int, int]]:
+    """Return key and embedder of the conversations of which segments can be used: those that are read as a whole."""
+    embedders = [(row["key"], marks[row["key"]].embedder) for row in rows if row["key"] not in known]
+    current = {row["key"] for row in rows if row["words_version"] == word_index.VERSION}
+    return [(key, embedder) for key, embedder in embedders if embedder is not None and key in current]
 
 
 def _to_mark(row: Row, current_embedder: int | None) -> ConversationMark:
@@ -121,14 +143,19 @@ def _count_erased(row: Row) -> int:
     return int(row["last_seq"] - row["messages"])
 
 
-def _read_word_rows(tx: Transaction, rows: Sequence[Row], known: Marks, texts: Texts) -> list[Row]:
-    cursors: list[tuple[int, int]] = []
+def _read_word_rows(
+    tx: Transaction, rows: Sequence[Row], known: Marks, packed: Mapping[int, Sequence[Stretch]], texts: Texts
+) -> list[Row]:
+    cursors: list[tuple[int, int, int]] = []
     outdated: list[tuple[int, int]] = []
     for row in rows:
-        after = known[row["key"]].last_seq if row["key"] in known else 0
-        if row["last_seq"] > after:
-            (cursors if row["words_version"] == word_index.VERSION else outdated).append((row["key"], after))
-    word_rows = tx.all("entries_after", cursors=to_json(cursors)) if cursors else []
+        key, last = row["key"], row["last_seq"]
+        after = known[key].last_seq if key in known else 0
+        if last > after and row["words_version"] != word_index.VERSION:
+            outdated.append((key, after))
+        elif last > after:
+            cursors += [(key, *gap) for gap in find_gaps(packed.get(key, ()), after, last)]
+    word_rows = tx.all("entries_between", cursors=to_json(cursors)) if cursors else []
     if outdated:  # words of an older version; the worker will store new ones
         word_rows += [row for key, after in outdated for row in _make_word_rows(tx, key, after, texts)]
         word_rows.sort(key=lambda row: (row["conversation_key"], row["seq"]))
@@ -148,11 +175,12 @@ def _make_word_rows(tx: Transaction, key: int, after: int, texts: Texts) -> list
     ]
 
 
-def _read_vectors(tx: Transaction, known: Marks, marks: Marks) -> list[Row]:
+def _read_vectors(tx: Transaction, known: Marks, marks: Marks, packed: Mapping[int, Sequence[Stretch]]) -> list[Row]:
     cursors = []
     for key, mark in marks.items():
         before = known.get(key)
         after = before.vectors_through if before is not None and before.embedder is not None else 0
         if mark.embedder is not None and mark.vectors_through > after:
-            cursors.append((key, after, mark.vectors_through, mark.embedder))
+            gaps = find_gaps(packed.get(key, ()), after, mark.vectors_through)
+            cursors += [(key, *gap, mark.embedder) for gap in gaps]
     return tx.all("vectors_between", cursors=to_json(cursors)) if cursors else []

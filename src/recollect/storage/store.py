@@ -42,6 +42,7 @@ from recollect.storage.scope_updates import (
     load_conversation_state,
     load_scope,
 )
+from recollect.storage.segments import SEGMENT_VERSION, SegmentStore
 from recollect.storage.server_state import ServerStateStore
 from recollect.storage.texts import Texts
 from recollect.storage.tombstones import SALT_BYTES, bury, find_sent_again
@@ -69,6 +70,7 @@ class SqlStore:
         self.index = MessageIndex(self._read, self._write, self._texts)
         self.server_state = ServerStateStore(self._read_short, self._write)
         self.vectors = VectorStore(self._read, self._write, self._texts)
+        self.segments = SegmentStore(self._read, self._write)
         self.profiles = ProfileStore(self._read_short, self._write)
         self.audit = AuditStore(self._read, self._write)
 
@@ -84,6 +86,7 @@ class SqlStore:
 
         def prepare(tx: Transaction) -> None:
             tx.run("outdate_words", version=word_index.VERSION)
+            tx.run("outdate_segments", version=SEGMENT_VERSION)
             tx.run("note_keys", now=moment)
 
         await self._write(prepare)

@@ -59,6 +59,8 @@ TABLES: Final = (
     Table("texts", "message", copied="code"),
     Table("entries", "position", copied="code", rebuilt="index", counted_as="entries"),
     Table("vectors", "position", copied="code", rebuilt="vectors", counted_as="vectors"),
+    Table("segments", "conversation", rebuilt="segments",  # copies of rows that are counted
+          outdated="delete_segments_between", repairs=("reopen_segments",)),
     Table("message_tokens", "message", rebuilt="index", counted_as="token_counts"),
     Table("briefs", "conversation", copied="rows", rebuilt="briefs", counted_as="briefs",
           outdated="delete_outdated_briefs", repairs=("rewind_brief",)),

@@ -11,6 +11,7 @@ from recollect.core.models import Principal
 from recollect.storage.driver import Row, RunInTransaction, Transaction
 from recollect.storage.jobs import Cursor, RewindTarget
 from recollect.storage.rows import MadeOf, read_if_unchanged
+from recollect.storage.segments import drop_segments
 from recollect.storage.texts import Texts
 
 
@@ -121,6 +122,7 @@ class VectorStore:
                 tx.run("serve_vectors", key=key, embedder=embedder_key)
             if is_complete and replaces_others:
                 tx.run("delete_other_vectors", key=key, embedder=embedder_key)
+                drop_segments(tx, key)
             return True
 
         return await self._write(store_vectors)

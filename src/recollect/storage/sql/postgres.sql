@@ -53,12 +53,13 @@ INSERT INTO message_tokens (message_key, counter, tokens)
 SELECT key, CAST(:counter AS TEXT), CAST(:tokens AS BIGINT) FROM messages WHERE key = :key FOR KEY SHARE
 ON CONFLICT (message_key) DO NOTHING;
 
--- name: entries_after
--- :cursors is a JSON array of [:key of a conversation of the person, seq]. OFFSET 0 keeps the planner from scanning all.
+-- name: entries_between
+-- :cursors is a JSON array of [:key of a conversation of the person, after, through]. OFFSET 0 keeps the planner from scanning all.
 SELECT e.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
 CROSS JOIN LATERAL (
     SELECT conversation_key, seq, at, role, words FROM entries
     WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND seq > CAST(k.value ->> 1 AS BIGINT)
+      AND seq <= CAST(k.value ->> 2 AS BIGINT)
     ORDER BY seq OFFSET 0
 ) e;
 
@@ -71,6 +72,16 @@ CROSS JOIN LATERAL (
       AND seq <= CAST(k.value ->> 2 AS BIGINT) AND embedder_key = CAST(k.value ->> 3 AS BIGINT)
     ORDER BY seq OFFSET 0
 ) v;
+
+-- name: segments_of
+-- :cursors is a JSON array of [:key of a conversation of the person, embedder].
+SELECT s.* FROM jsonb_array_elements(CAST(:cursors AS jsonb)) k (value)
+CROSS JOIN LATERAL (
+    SELECT conversation_key, first_seq, last_seq, embedder_key, checksum, body FROM segments
+    WHERE conversation_key = CAST(k.value ->> 0 AS BIGINT) AND embedder_key = CAST(k.value ->> 1 AS BIGINT)
+      AND version = :version
+    ORDER BY first_seq OFFSET 0
+) s;
 
 -- name: messages_at
 -- :cursors is a JSON array of [key of a conversation, seq].

@@ -43,10 +43,11 @@ INSERT INTO message_tokens (message_key, counter, tokens)
 SELECT key, :counter, :tokens FROM messages WHERE key = :key
 ON CONFLICT (message_key) DO NOTHING;
 
--- name: entries_after
--- :cursors is a JSON array of [:key of a conversation of the person, seq].
+-- name: entries_between
+-- :cursors is a JSON array of [:key of a conversation of the person, after, through].
 SELECT e.conversation_key, e.seq, e.at, e.role, e.words
 FROM json_each(:cursors) k JOIN entries e ON e.conversation_key = k.value ->> 0 AND e.seq > k.value ->> 1
+ AND e.seq <= k.value ->> 2
 ORDER BY e.conversation_key, e.seq;
 
 -- name: vectors_between
@@ -55,6 +56,13 @@ SELECT v.conversation_key, v.seq, v.vectors
 FROM json_each(:cursors) k JOIN vectors v ON v.conversation_key = k.value ->> 0 AND v.seq > k.value ->> 1
  AND v.seq <= k.value ->> 2 AND v.embedder_key = k.value ->> 3
 ORDER BY v.conversation_key, v.seq;
+
+-- name: segments_of
+-- :cursors is a JSON array of [:key of a conversation of the person, embedder].
+SELECT s.conversation_key, s.first_seq, s.last_seq, s.embedder_key, s.checksum, s.body
+FROM json_each(:cursors) k CROSS JOIN segments s ON s.conversation_key = k.value ->> 0
+WHERE s.embedder_key = k.value ->> 1 AND s.version = :version
+ORDER BY s.conversation_key, s.first_seq;
 
 -- name: messages_at
 -- :cursors is a JSON array of [key of a conversation, seq].
