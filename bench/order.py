@@ -51,9 +51,22 @@ CACHE: Final = Path("build/bench_vectors.npz")
 CASES: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "recall"
 TARGET: Final = Path(__file__).resolve().parents[1] / "src" / "recollect" / "recall" / "order_weights.py"
 PUBLIC: Final = ("locomo", "lme_pool", "beam_100k", "madial")
+SCALE: Final = "beam_500k"  # for training only
+SCALE_CONVERSATIONS: Final = 4  # of its 35: each takes minutes to embed
 KEYWORDS: Final = "keywords"  # one to three rare words of a message, as people type them into a search box
-OWN: Final = ("facts_dev", "cues_dev", "meetings", "rooms", "lists")  # written by us, for training
-UNSEEN: Final = ("facts_test", "cues_test")  # written by us, only measured
+# Written by us, for training. In `small` few statements are known; the others of these are statements in one language
+# and questions in the same or the other one.
+OWN: Final = (
+    "facts_dev", "cues_dev", "meetings", "rooms", "lists", "small_english_dev", "small_arabic_dev",
+    "arabic_arabic_dev", "arabic_english_dev", "english_arabic_dev",
+)  # fmt: skip
+# Written by us, only measured.
+UNSEEN: Final = (
+    "facts_test", "cues_test", "small_english_test", "small_arabic_test", "arabic_arabic_test", "arabic_english_test",
+    "english_arabic_test",
+)  # fmt: skip
+BILINGUAL: Final = ("small", "arabic", "english")  # only relevance is fitted on these
+SMALL_STATEMENTS: Final = 60  # in each conversation of a small set
 FAMILY_WEIGHTS: Final = {
     "locomo": 2.0,
     "lme": 2.0,
@@ -104,7 +117,8 @@ class Collected:
 
 def family(name: str) -> str:
     """Return the family of a set: what is alike is left out together."""
-    return name.split("_")[0]
+    first = name.split("_")[0]
+    return "bilingual" if first in BILINGUAL else first
 
 
 # The sets that we wrote, in the form of the published ones
@@ -133,6 +147,8 @@ def _scattered(items: list[tuple[str, str]], seed: int) -> list[data.Message]:
 def load_own(name: str) -> list[data.Conversation]:
     """Return one of the sets that we wrote."""
     kind, _, half = name.partition("_")
+    if kind in BILINGUAL:
+        return load_bilingual(*name.split("_"))
     if kind in ("facts", "cues"):
         facts = json.loads((CASES / "english_facts.json").read_text("utf-8"))[half]
         others = [(f"other-{n}", text) for n, text in enumerate(facts["distractors"])]
@@ -154,8 +170,29 @@ def load_own(name: str) -> list[data.Conversation]:
     return _conversation(name, messages, questions)
 
 
+def load_bilingual(told: str, asked: str, half: str) -> list[data.Conversation]:
+    """Return statements in one language with questions in one; or small conversations in one language."""
+    rows = json.loads((CASES / "arabic_questions.json").read_text("utf-8"))[half]
+    language = asked if told == "small" else told
+    text = {"arabic": "ar", "english": "en"}
+    others = [(f"other-{n}", row[text[language]]) for n, row in enumerate(rows["distractors"])]
+    facts = [(row["id"], row[text[language]]) for row in rows["facts"]]
+    random.Random(8).shuffle(facts)
+    size = SMALL_STATEMENTS if told == "small" else len(facts)
+    conversations = []
+    for n, start in enumerate(range(0, len(facts), size)):
+        own = facts[start : start + size]
+        ids = {key for key, _ in own}
+        questions = ((row[text[asked]], [row["fact"]]) for row in rows["questions"] if row["fact"] in ids)
+        told_here = own if told == "small" else own + others
+        conversations += _conversation(f"{told}-{asked}-{n}", _scattered(told_here, n), questions)
+    return conversations
+
+
 def load(folder: Path, name: str) -> list[data.Conversation]:
     """Return a set of any kind."""
+    if name == SCALE:
+        return data.load(folder, name, max_conversations=SCALE_CONVERSATIONS)
     if name == KEYWORDS:
         return load_keywords(folder)
     return load_own(name) if name in (*OWN, *UNSEEN) else data.load(folder, name)
@@ -197,7 +234,7 @@ class Collector:
         memory = AsyncMemory(":memory:", worker=False, embedder=self._embedder)
         for number, conversation in enumerate(conversations):
             await memory.add_many(conversation.id, to_stored(conversation.messages))
-            await memory.drain()
+            await memory.drain(briefs=False)
             for question in conversation.questions:
                 if not question.is_excluded:
                     row = await self._ask(memory, conversation, question.text, set(question.evidence))
@@ -237,11 +274,15 @@ class Collector:
         )
 
 
+def _read_unrelated(name: str) -> list[str]:
+    kinds = json.loads((CASES / f"{name}.json").read_text("utf-8"))
+    return [text for texts in kinds.values() for text in texts]
+
+
 def collect_all(folder: Path, names: Sequence[str], embedder: CachedEmbedder, console: Console) -> Collected:
     """Collect the questions of all sets."""
     sets = {name: load(folder, name) for name in names}
-    unrelated = json.loads((CASES / "unrelated.json").read_text("utf-8"))
-    general = [text for texts in unrelated.values() for text in texts]
+    general = _read_unrelated("unrelated") + 2 * _read_unrelated("unrelated_arabic")
     collected, chance = Collected(), random.Random(3)
     for name, conversations in sets.items():
         wrong = chance.sample(general, WRONG_QUESTIONS)
@@ -452,7 +493,7 @@ def write(path: Path, blocks: Sequence[tuple[str, str, Mapping[str, float]]]) ->
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--data", type=Path, default=data.DEFAULT_FOLDER, help="folder of the data (../shared/bench)")
-    reader.add_argument("--sets", nargs="+", default=[*PUBLIC, *OWN, KEYWORDS, *UNSEEN], metavar="SET")
+    reader.add_argument("--sets", nargs="+", default=[*PUBLIC, SCALE, *OWN, KEYWORDS, *UNSEEN], metavar="SET")
     reader.add_argument("--cache", type=Path, default=CACHE, help=f"vectors of texts seen before ({CACHE})")
     reader.add_argument("--write", action="store_true", help="write the weights found on everything into the package")
     given = reader.parse_args()

@@ -340,7 +340,7 @@ def ingest(console: Console, folder: Path, texts: data.Texts, scale: Scale, give
         for round_, start in enumerate(range(0, len(messages), step)):
             part = messages[start : start + step]
             kind, count = (("one conversation", 1), ("four at once", 4))[round_ % 2]
-            pieces = [text for one in part for text in embedded_texts(one["content"], None)]
+            pieces = [text for one in part for text in embedded_texts(one["content"])]
             for place in range(count):
                 some = [{"role": one["role"], "content": one["content"]} for one in part[place::count]]
                 memory.add_many(f"{start}-{place}", some)

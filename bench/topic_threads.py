@@ -63,19 +63,14 @@ class Talk:
     at: Mapping[str, Sequence[int]]
 
 
-RawMessage = tuple[str, str, str | None]  # role, content, name of the speaker
+RawMessage = tuple[str, str]  # role, content
 RawThread = tuple[int, str, str, list[RawMessage]]  # half, family, pool, messages
 
 
 def load_threads(folder: Path, name: str, embedder: CachedEmbedder) -> list[Thread]:
     """Return the threads of a set, each message with its vector as it would be stored."""
     raw_threads = list(_read_dialogues(folder) if name == "dialogsum" else _read_sessions(folder, name))
-    texts = [
-        text
-        for *_, messages in raw_threads
-        for _, content, speaker in messages
-        for text in embedded_texts(content, speaker)
-    ]
+    texts = [text for *_, messages in raw_threads for _, content in messages for text in embedded_texts(content)]
     rows = iter(embedder.encode(texts))
     return [
         Thread(half, family, pool, [_to_message(*message, rows) for message in messages])
@@ -83,8 +78,8 @@ def load_threads(folder: Path, name: str, embedder: CachedEmbedder) -> list[Thre
     ]
 
 
-def _to_message(role: str, content: str, name: str | None, rows: Iterator[Floats]) -> MatchedMessage:
-    own = [next(rows) for _ in embedded_texts(content, name)]
+def _to_message(role: str, content: str, rows: Iterator[Floats]) -> MatchedMessage:
+    own = [next(rows) for _ in embedded_texts(content)]
     scales, bytes_ = vectors.unpack(vectors.pack(np.stack(own)), len(own[0]))
     return MatchedMessage(role, len(raw_words(content)), (bytes_ * scales[:, None]).mean(axis=0).astype(np.float32))
 
@@ -95,7 +90,7 @@ def _read_dialogues(folder: Path) -> Iterator[RawThread]:
         for number, line in enumerate(stream):
             row = json.loads(line)
             lines = filter(None, map(_SPEAKER.match, row["dialogue"].split("\n")))
-            messages = [("user" if match[1] == "1" else "assistant", match[2], None) for match in lines]
+            messages = [("user" if match[1] == "1" else "assistant", match[2]) for match in lines]
             yield number % 2, row["topic"], "", list(messages)
 
 
@@ -108,10 +103,8 @@ def _read_sessions(folder: Path, name: str) -> Iterator[RawThread]:
     for number, conversation in enumerate(data.load(folder, name)):
         sessions: dict[str, list[RawMessage]] = {}
         for message in conversation.messages:
-            speaker = None if message["speaker"] == message["role"] else message["speaker"]
             if message["content"].strip():
-                session = sessions.setdefault(message["session_id"], [])
-                session.append((message["role"], message["content"], speaker))
+                sessions.setdefault(message["session_id"], []).append((message["role"], message["content"]))
         for session_id, messages in sessions.items():
             family = {"lme_pool": session_id.rsplit("_", 1)[0], "beam_100k": conversation.id}.get(name, session_id)
             half = 1 if name == "lme_s_samples" else number % 2  # one conversation, never tuned on

@@ -79,7 +79,7 @@ def test_a_long_message_is_split_once_however_many_turns_it_takes(db: str, monke
         memory.add("talk", "user", text)
         memory.drain()
         kept = memory._engine._embedding._borders
-    assert [passage for call in embedder.calls for passage in call] == embedded_texts(text, None)
+    assert [passage for call in embedder.calls for passage in call] == embedded_texts(text)
     assert len(split_texts[:-1]) == 1 and len(embedder.calls) > 4
     assert not kept._borders and not kept._count  # nothing is kept of a message that is done
 

@@ -73,7 +73,7 @@ def test_a_short_message_does_not_wait_for_the_long_ones_of_another_person(locat
             await sara.add(f"c{number % 3}", "user", text)
 
     embedder = embed_beside(location, fill)
-    passages = [passage for text in texts for passage in embedded_texts(text, None)]
+    passages = [passage for text in texts for passage in embedded_texts(text)]
     assert len(passages) > 6 * TURN_PASSAGES
     before = sum(map(len, embedder.calls_before(SMALL)))
     assert before <= 4 * TURN_PASSAGES  # the page that ran when it came, and one more
@@ -106,7 +106,7 @@ def test_a_long_message_is_found_by_meaning_when_its_last_passage_is_embedded(lo
     other = open_memory(embedder=second)
     assert other.drain().complete
     calls = [passage for call in (*done, *second.calls) for passage in call]
-    assert Counter(calls) == Counter(embedded_texts(text, None))
+    assert Counter(calls) == Counter(embedded_texts(text))
     assert "dense" in other.recall("word1x190")[0].why
 
 

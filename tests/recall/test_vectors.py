@@ -86,7 +86,7 @@ def test_drain_gives_every_message_one_vector_for_each_passage(location: str, op
         assert (name, len(scales)) == (embedder.name, len(spans))
         for span, scale, row in zip(spans, scales, rows, strict=True):
             said = message.content[span.start : span.stop]
-            expected = np.array(embedder._vector(said if message.name is None else f"{message.name}: {said}"))
+            expected = np.array(embedder._vector(said))
             assert np.abs(row * scale - expected).max() <= scale
     assert sum(map(len, embedder.calls)) == sum(len(passages.split(text)) for text in texts)
     assert not any(memory.drain().counts.values())

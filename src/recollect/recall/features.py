@@ -3,6 +3,9 @@
 Candidates are few, so more can be asked of each than of all messages: how it compares with the rest of the scope, what
 its neighbours and its session say, and whether it holds what the question asks for. Nothing here depends on roles or
 names: a message is a person's if its speaker is brief (see `ScopeIndex.brevity`).
+
+In a talk, a word of the question makes a message likelier to belong to it. Among notes of one speaker a single word in
+common is mostly chance, so there the share of the question's words is squared, and meaning counts for more.
 """
 
 from __future__ import annotations
@@ -48,13 +51,14 @@ class CandidateFacts:
         own = matches[:, np.searchsorted(nearby, indices)]
         around = np.maximum(own, _columns(matches, nearby, before))
         around = np.maximum(around, _columns(matches, nearby, after))
-        coverage = _share(own, rarity)
+        solo = np.float32(scope.solo)
+        coverage = _share(own, rarity) ** (1 + solo)
         meaning = self._meaning()
         return {
             **meaning,
             **self._words(coverage),
             **self._neighbours(before, after),
-            "coverage_around": _share(around, rarity),
+            "coverage_around": _share(around, rarity) ** (1 + solo),
             **self._sessions(meaning["nearest"], coverage),
             **self._arms(),
             **self._speakers(),
@@ -73,6 +77,8 @@ class CandidateFacts:
             "average": average,
             "nearest_lead": np.where(near != 0, ((near - mean) / spread).clip(-2, 6), 0),
             "dense_lead": np.where(near != 0, ((self.scores.dense[self.indices] - mean) / spread).clip(-2, 6), 0),
+            "nearest_solo": near * np.float32(self.scope.solo),
+            "first_solo": first * np.float32(self.scope.solo),
         }
 
     def _words(self, coverage: Floats) -> dict[str, Floats]:

@@ -76,7 +76,7 @@ class FreshVectors:
         digests: dict[int, bytes] = {}
         left = MAX_FRESH_PASSAGES
         for index, message in messages.items():
-            texts = embedded_texts(message.content, message.name) if is_recalled(message.role, None) else []
+            texts = embedded_texts(message.content) if is_recalled(message.role, None) else []
             digest = hashlib.sha256("\0".join((embedder.name, *texts)).encode("utf-8", "replace")).digest()
             if digest in kept:
                 vectors[index] = kept[digest]

@@ -24,7 +24,7 @@ ARM_CANDIDATES: Final = 60  # best of each single arm
 UNKNOWN: Final = Relevance(0.0, np.empty(0, np.float32))
 # The part of `why` that each feature counts for. The feature `sum` counts for the parts of the plain sum.
 PARTS: Final = {
-    "dense": ("nearest", "first", "average", "nearest_lead", "dense_lead"),
+    "dense": ("nearest", "first", "average", "nearest_lead", "dense_lead", "nearest_solo", "first_solo"),
     "bm25": ("coverage", "sure_coverage", "led_coverage", "full_coverage"),
     "neighbours": ("nearest_before", "nearest_after", "words_before", "words_after", "coverage_around"),
     "session": ("session_nearest", "session_coverage", "session_rank", "session_gap"),

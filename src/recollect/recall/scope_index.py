@@ -26,6 +26,7 @@ from recollect.storage.scope_updates import ConversationMark, ScopeState, ScopeU
 USER: Final = word_index.ROLE_NUMBERS["user"]
 SUBSTANTIAL_WORDS: Final = 22  # words of a message of full substance; "Wow, thanks!" is rarely what was asked for
 MAX_BREVITY: Final = 1.5  # a speaker with a fifth of the words of the others is as brief as it gets
+MAX_TALK_SHARE: Final = 0.8  # of the messages, by one speaker; with more it becomes a monologue
 PRIOR_WORDS: Final = 20  # words of one more message that every speaker is taken to have said
 SESSION_GAP_MICROS: Final = 3600 * 1_000_000  # a longer silence ends a session
 RECENCY_HALF_LIFE_DAYS: Final = 30
@@ -158,6 +159,18 @@ class ScopeIndex:
         others = (words.sum() - words + PRIOR_WORDS) / (counts.sum() - counts + 1)
         ratios: Floats = np.log(others / own).clip(-MAX_BREVITY, MAX_BREVITY).astype(np.float32)[speakers]
         return ratios
+
+    @cached_property
+    def solo(self) -> float:
+        """Return from 0 to 1 how nearly one speaker says everything, as in notes: 0 if others say a fifth or more.
+
+        In notes a message stands for itself. What comes before and after it says little about it.
+        """
+        if not len(self):
+            return 0.0
+        _, counts = np.unique(self.speaker_ids, return_counts=True)
+        share = float(counts.max()) / len(self)
+        return max(0.0, (share - MAX_TALK_SHARE) / (1 - MAX_TALK_SHARE))
 
     @cached_property
     def from_person(self) -> Floats:

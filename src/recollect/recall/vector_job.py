@@ -1,6 +1,7 @@
 """The job that embeds messages: it fills in missing vectors, and makes all of them again for another embedder.
 
-An embedder that extends the earlier one takes over the vectors of texts which it reads in the same way.
+An embedder that extends the earlier one takes over the vectors of texts which it reads in the same way. So does the
+same embedder, where only messages with the name of a speaker are embedded in another way than before.
 
 Messages never wait for it: they are found by their words at once, and by meaning when their vectors are stored.
 Vectors of two embedders are never compared.
@@ -37,6 +38,8 @@ TURN_BYTES: Final = 24_000  # of text that is embedded in one turn: about a seco
 TURN_PASSAGES: Final = 128  # of a longer message, in one turn
 MAX_KEPT_PASSAGES: Final = 1 << 20  # whose borders are kept between turns: 8 MiB, above 100 of the longest messages
 REFUSED: Final = "provider_rejected"
+# Versions of passages with the borders of today. Up to 2, the name of the speaker was embedded before each passage.
+EQUAL_PASSAGES: Final = (2, passages.VERSION)
 
 
 class EmbedMessages(ConversationJob):
@@ -51,7 +54,7 @@ class EmbedMessages(ConversationJob):
         super().__init__(store)
         self._clock, self._embedders, self._backfill = clock, embedders, backfill
         self._row: Row | None = None
-        self._earlier: dict[int, int | None] = {}  # by embedder key: the key of the one that it extends
+        self._earlier: dict[int, Row | None] = {}  # by embedder key: the row of the one whose vectors are taken over
         self._is_replaced = False
         self._borders = KeptBorders()
 
@@ -64,15 +67,22 @@ class EmbedMessages(ConversationJob):
             )
         return 0
 
-    async def _find_earlier(self, row: Row) -> int | None:
-        """Return the key of the embedder that the current one extends, if it was used here."""
-        embedder = self._embedders.current
-        if isinstance(embedder, ExtendingEmbedder) and row["key"] not in self._earlier:
-            wanted = {"name": embedder.extends, "dimensions": row["dimensions"], "passages": row["passages"]}
+    async def _find_earlier(self, row: Row) -> Row | None:
+        """Return the row of an earlier embedder whose vectors are taken over, if one was used here."""
+        if row["key"] not in self._earlier:
+            embedder = self._embedders.current
+            names = (embedder.name, embedder.extends if isinstance(embedder, ExtendingEmbedder) else embedder.name)
             rows = await self._store.vectors.embedders()
-            keys = [other["key"] for other in rows if wanted.items() <= other.items()]
-            self._earlier[row["key"]] = max(keys, default=None)
-        return self._earlier.get(row["key"])
+            alike = [
+                other
+                for other in rows
+                if other["key"] < row["key"]
+                and other["name"] in names
+                and other["dimensions"] == row["dimensions"]
+                and other["passages"] in EQUAL_PASSAGES
+            ]
+            self._earlier[row["key"]] = max(alike, key=lambda other: int(other["key"]), default=None)
+        return self._earlier[row["key"]]
 
     async def do(self, work: ConversationWork, stop: StopSignal) -> int:
         """Embed the messages of a slice that have no vectors. Return how many.
@@ -85,11 +95,14 @@ class EmbedMessages(ConversationJob):
         row, owner = self._row, (work.principal, work.conversation)
         earlier = await self._find_earlier(row)
         messages = await self._store.vectors.to_embed(
-            *owner, embedder=row["key"], earlier=earlier, after=work.after, through=work.through
+            *owner,
+            embedder=row["key"],
+            earlier=None if earlier is None else earlier["key"],
+            after=work.after,
+            through=work.through,
         )
-        missing = await asyncio.to_thread(
-            _find_missing, messages, row["dimensions"], self._borders, self._embedders.current
-        )
+        taken_over = TakenOver(self._embedders.current, earlier)
+        missing = await asyncio.to_thread(_find_missing, messages, row["dimensions"], self._borders, taken_over)
         is_long = len(messages) == 1 and sum(len(message.texts) for message in missing) > TURN_PASSAGES
         if is_long:
             missing = [message._replace(texts=message.texts[:TURN_PASSAGES]) for message in missing]
@@ -174,9 +187,9 @@ class EmbedMessages(ConversationJob):
             return None
 
 
-def embedded_texts(content: str, name: str | None) -> list[str]:
-    """Return the passages of a message as they are embedded: each after the name of the speaker, if there is one."""
-    return _cut(content, name, _split(content))
+def embedded_texts(content: str) -> list[str]:
+    """Return the passages of a message as they are embedded."""
+    return _cut(content, _split(content))
 
 
 def _split(content: str) -> array[int]:
@@ -184,9 +197,8 @@ def _split(content: str) -> array[int]:
     return array("I", (border for passage in passages.split(content) for border in passage[:2]))
 
 
-def _cut(content: str, name: str | None, borders: array[int]) -> list[str]:
-    texts = [content[start:stop] for start, stop in zip(borders[::2], borders[1::2], strict=True)]
-    return texts if name is None else [f"{name}: {text}" for text in texts]
+def _cut(content: str, borders: array[int]) -> list[str]:
+    return [content[start:stop] for start, stop in zip(borders[::2], borders[1::2], strict=True)]
 
 
 class KeptBorders:
@@ -221,9 +233,25 @@ class KeptBorders:
                 self._count -= len(self._borders.pop(next(iter(self._borders))))
 
 
-def _content(row: Row) -> tuple[str, str | None]:
-    """Return text and speaker to embed: nothing of a message that is never recalled."""
-    return (row["content"], row["name"]) if is_recalled(row["role"], row["model_variant"]) else ("", None)
+def _content(row: Row) -> str:
+    """Return the text to embed: nothing of a message that is never recalled."""
+    content: str = row["content"] if is_recalled(row["role"], row["model_variant"]) else ""
+    return content
+
+
+class TakenOver(NamedTuple):
+    """Says which vectors of an earlier embedder are those that the current one would make."""
+
+    embedder: Embedder
+    earlier: Row | None
+
+    def keeps(self, row: Row, texts: Sequence[str]) -> bool:
+        """Return whether a message keeps its earlier vectors. `texts` are its passages."""
+        if self.earlier is None or (row["name"] is not None and self.earlier["passages"] != passages.VERSION):
+            return False
+        if self.earlier["name"] == self.embedder.name:
+            return True
+        return isinstance(self.embedder, ExtendingEmbedder) and all(map(self.embedder.keeps_vector, texts))
 
 
 class _UnembeddedMessage(NamedTuple):
@@ -235,7 +263,7 @@ class _UnembeddedMessage(NamedTuple):
 
 
 def _find_missing(
-    rows: Sequence[Row], dimensions: int, kept: KeptBorders, embedder: Embedder
+    rows: Sequence[Row], dimensions: int, kept: KeptBorders, taken_over: TakenOver
 ) -> list[_UnembeddedMessage]:
     """Return the messages that lack vectors. Stored vectors that cannot be those of the first passages are replaced.
 
@@ -245,12 +273,12 @@ def _find_missing(
 
     missing = []
     for row in rows:
-        (content, name), blob = _content(row), bytes(row["vectors"] or b"")
+        content, blob = _content(row), bytes(row["vectors"] or b"")
         borders = kept.take(content)
         if row["vectors"] is None and row["earlier"] is not None:
             earlier = bytes(row["earlier"])
             is_whole = 2 * len(earlier) == len(borders) * (dimensions + SCALE_BYTES)
-            if is_whole and _keeps_vectors(embedder, _cut(content, name, borders)):
+            if is_whole and taken_over.keeps(row, _cut(content, borders)):
                 missing.append(_UnembeddedMessage(row["seq"], earlier, []))
                 continue
         count, rest = divmod(len(blob), dimensions + SCALE_BYTES)
@@ -258,14 +286,10 @@ def _find_missing(
         if is_damaged:
             count, blob = 0, b""
         if row["vectors"] is None or is_damaged or 2 * count < len(borders):
-            missing.append(_UnembeddedMessage(row["seq"], blob, _cut(content, name, borders[2 * count :])))
+            missing.append(_UnembeddedMessage(row["seq"], blob, _cut(content, borders[2 * count :])))
         if len(borders) > 2 * (count + TURN_PASSAGES):  # there will be another turn
             kept.keep(content, borders)
     return missing
-
-
-def _keeps_vectors(embedder: Embedder, texts: Sequence[str]) -> bool:
-    return isinstance(embedder, ExtendingEmbedder) and all(map(embedder.keeps_vector, texts))
 
 
 def _replaced() -> ProviderUnavailable:

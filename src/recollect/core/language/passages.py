@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-VERSION: Final = 2  # raised when borders move, so that the worker rebuilds passages
+VERSION: Final = 3  # raised when borders move or passages are embedded in another way: the worker rebuilds them
 AIM_TOKENS: Final = 120  # usual size of a passage of prose; short neighbours are joined up to here
 MAX_PROSE_TOKENS: Final = 160  # cut above this, so a slightly long paragraph leaves no tiny last piece
 MAX_CODE_TOKENS: Final = 500  # longer code is cut at 70 % of this: too low an estimate still keeps the limit
