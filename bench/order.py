@@ -415,9 +415,10 @@ def show(collected: Collected, trained: Sequence[str]) -> Table:
     table = Table(title="any@10 / all@10", title_justify="left")
     for column in ("set", "questions", "plain sum", "vectors alone", "left out", "other half", "tuned"):
         table.add_column(column, justify="left" if column == "set" else "right")
-    tuned = fit({name: collected.asked[name] for name in trained})
+    ordered = [name for name in trained if family(name) != "bilingual"]
+    tuned = fit({name: collected.asked[name] for name in ordered})
     for name, asked in collected.asked.items():
-        others = {other: collected.asked[other] for other in trained if family(other) != family(name)}
+        others = {other: collected.asked[other] for other in ordered if family(other) != family(name)}
         left_out = fit(others)
         table.add_row(
             name,
@@ -425,7 +426,7 @@ def show(collected: Collected, trained: Sequence[str]) -> Table:
             rates(asked, (one.plain for one in asked)),
             rates(asked, (one.features["nearest"] for one in asked)),
             rates(asked, (rank(one, left_out) for one in asked)),
-            _other_half(collected, trained, name) if name in trained else "–",
+            _other_half(collected, ordered, name) if name in ordered else "–",
             rates(asked, (rank(one, tuned) for one in asked)),
         )
     return table
@@ -454,7 +455,7 @@ def show_relevance(collected: Collected, trained: Sequence[str]) -> Table:
     estimates, labels = [], []
     for name in trained:
         others = [other for other in trained if family(other) != family(name)]
-        weights = fit({other: collected.asked[other] for other in others})
+        weights = fit({other: collected.asked[other] for other in others if family(other) != "bilingual"})
         question, message = fit_relevance(collected, others, weights)
         for one in (*collected.asked[name], *collected.wrong[name]):
             scores = rank(one, weights)
@@ -503,7 +504,7 @@ def main() -> int:
     console.print(show(collected, trained))
     console.print(show_relevance(collected, trained))
     if given.write:
-        weights = fit({name: collected.asked[name] for name in trained})
+        weights = fit({name: collected.asked[name] for name in trained if family(name) != "bilingual"})
         question, message = fit_relevance(collected, trained, weights)
         write(
             TARGET,

@@ -47,7 +47,7 @@ class CandidateFacts:
         scope, indices = self.scope, self.indices
         before, after = _in_session(scope, scope.previous, indices), _in_session(scope, scope.following, indices)
         nearby = np.unique(np.concatenate((indices, before[before >= 0], after[after >= 0])))
-        matches, rarity = self._matches(nearby)
+        matches, rarity, unknown = self._matches(nearby)
         own = matches[:, np.searchsorted(nearby, indices)]
         around = np.maximum(own, _columns(matches, nearby, before))
         around = np.maximum(around, _columns(matches, nearby, after))
@@ -64,6 +64,7 @@ class CandidateFacts:
             **self._speakers(),
             **self._lengths(),
             **self._answers(meaning["nearest"]),
+            **self._question(unknown),
         }
 
     def _meaning(self) -> dict[str, Floats]:
@@ -91,17 +92,18 @@ class CandidateFacts:
             "full_coverage": np.maximum(coverage - FULL_COVERAGE, 0) / (1 - FULL_COVERAGE),
         }
 
-    def _matches(self, messages: Indices) -> tuple[Floats, float]:
+    def _matches(self, messages: Indices) -> tuple[Floats, float, int]:
         """Return for each word of the question (rows) its rarity where a message (columns) holds it, and 0 elsewhere.
 
-        The messages are ascending. Also return the sum of all rarities.
+        The messages are ascending. Also return the sum of all rarities, and how many words nothing in the scope holds.
         """
         scope, words = self.scope, self.question.words
         ends = np.append(scope.firsts, len(scope.passage_message))
         counts = ends[messages + 1] - ends[messages]
         passages = np.repeat(ends[messages] - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
         owners = np.repeat(np.arange(len(messages)), counts)
-        table, total, size = np.zeros((max(len(words), 1), len(messages)), np.float32), 0.0, len(scope.passage_message)
+        table, size = np.zeros((max(len(words), 1), len(messages)), np.float32), len(scope.passage_message)
+        total, unknown = 0.0, 0
         for row, word in enumerate(words):
             found, holders = 0, []
             for part in scope.words:
@@ -112,9 +114,21 @@ class CandidateFacts:
                     holders.append(owners[docs[slots] == passages])
             rarity = math.log(1 + (size - found + 0.5) / (found + 0.5))
             total += rarity
+            unknown += not found
             for own in holders:
                 table[row, own] = rarity
-        return table, total
+        return table, total, unknown
+
+    def _question(self, unknown: int) -> dict[str, Floats]:
+        """Describe the question: equal for all candidates, so these say nothing about order, only about relevance."""
+        question, count = self.question, len(self.question.words)
+        values = {
+            "question_words": min(count, MANY_WORDS) / MANY_WORDS,
+            "question_unknown": unknown / count if count else 1.0,
+            "question_self": float(question.lean >= SURE_LEAN),
+            "question_asks": float(question.kinds.asks),
+        }
+        return {name: np.full(len(self.indices), value, np.float32) for name, value in values.items()}
 
     def _neighbours(self, before: Indices, after: Indices) -> dict[str, Floats]:
         nearest, full = self.scores.similarities.nearest, max(self.scores.full_match, 1e-6)

@@ -23,6 +23,7 @@ from recollect.recall.scoring import Floats
 MAX_LOGIT: Final = 50.0
 LEFT_OUT_SHARE: Final = 0.63  # of what the models expect is found on sets that they were not fitted on
 LEADERS: Final = 10  # best messages that say how far the best one is ahead
+CROWD: Final = 150  # candidates: among fewer, each is likelier to be the right one
 NEIGHBOURHOOD: Final = 5  # nearest messages whose mean cosine is compared with the nearest
 
 # Recall returns nothing below these, unless it is asked to. They are low: a hit too many costs little there.
@@ -102,17 +103,25 @@ def describe_question(features: Mapping[str, Floats], scores: Floats) -> dict[st
         "session_nearest": float(features["session_nearest"][best]),
         "speaker": float(features["speaker"].max()),
         "near_instruction": float(features["near_instruction"].max()),
-        "asked": float(features["brief_surely_asked"].max() > 0),
+        "words": float(features["question_words"][0]),
+        "unknown": float(features["question_unknown"][0]),
+        "self": float(features["question_self"][0]),
+        "asks": float(features["question_asks"][0]),
     }
 
 
 def describe_messages(features: Mapping[str, Floats], scores: Floats) -> dict[str, Floats]:
     """Return numbers that say how relevant each message is, if anything is."""
-    best = scores.max()
+    best, count = scores.max(), len(scores)
+    ranks = np.empty(count, np.float32)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(count)
     return {
         "gap": best - scores,
-        "lead": np.full(len(scores), best - scores.mean(), np.float32),
+        "lead": np.full(count, best - scores.mean(), np.float32),
+        "rank": np.log1p(ranks),
+        "crowd": np.full(count, min(count, CROWD) / CROWD, np.float32),
         "nearest": features["nearest"],
+        "nearest_lead": features["nearest_lead"],
         "coverage": features["coverage"],
     }
 
