@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from recollect import Memory
 from recollect.testing import FakeEmbedder
 from support.tables import ask, stored_vectors
@@ -18,8 +20,12 @@ LONG = "\n\n".join(f"Paragraph {n} speaks of {word}. " + f"{word} again. " * 60 
 class Earlier(FakeEmbedder):
     """The embedder before it learned Arabic."""
 
+    @property
+    def embedded(self) -> list[str]:
+        return [text for call in self.calls for text in call]
 
-class Extending(FakeEmbedder):
+
+class Extending(Earlier):
     """The same vectors but for texts with Arabic letters, which it turns around."""
 
     def __init__(self, extends: str = "fake-embedder-384") -> None:
@@ -34,10 +40,6 @@ class Extending(FakeEmbedder):
         return [
             row if self.keeps_vector(text) else [-value for value in row] for text, row in zip(texts, rows, strict=True)
         ]
-
-    @property
-    def embedded(self) -> list[str]:
-        return [text for call in self.calls for text in call]
 
 
 def blobs(location: str) -> dict[tuple[str, int], bytes]:
@@ -62,16 +64,32 @@ def test_only_texts_that_are_read_in_another_way_are_embedded_again(location: st
     assert {name for made in stored_vectors(location).values() for name, _ in made} == {"fake-embedder-384+ar"}
 
 
-def test_the_name_of_the_speaker_counts_as_text(location: str, open_memory: Open) -> None:
+def test_the_name_of_the_speaker_is_not_embedded(location: str, open_memory: Open) -> None:
     memory = open_memory(embedder=Earlier())
     memory.add("talk", "user", "hello there", name="سالم")
-    memory.add("talk", "user", "hello there", name="Salem")
+    memory.add("talk", "user", "مرحبا", name="Salem")
     memory.drain()
     extending = Extending()
 
     open_memory(embedder=extending).drain()
 
-    assert extending.embedded == ["سالم: hello there"]
+    assert extending.embedded == ["مرحبا"]
+
+
+@pytest.mark.parametrize("embedder", [Earlier, Extending])
+def test_only_named_messages_are_embedded_again_where_names_were_embedded(
+    location: str, open_memory: Open, embedder: type[Earlier]
+) -> None:
+    memory = open_memory(embedder=Earlier())
+    memory.add("talk", "user", "hello there", name="Sara")
+    fill(memory, ENGLISH)
+    ask(location, "UPDATE embedders SET passages = 2")  # as they were before names were left out
+    again = embedder()
+
+    open_memory(embedder=again).drain()
+
+    assert again.embedded == ["hello there"]
+    assert len(blobs(location)) == 1 + len(ENGLISH)
 
 
 def test_new_messages_are_embedded_as_ever(location: str, open_memory: Open) -> None:

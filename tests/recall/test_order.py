@@ -190,7 +190,9 @@ def test_what_only_one_arm_finds_is_a_candidate() -> None:
 
     with Memory(":memory:", worker=False, embedder=Deaf(64), clock=FakeClock(START)) as memory:
         memory.add("trip", "user", "PROJ-7 is done.", id="wanted")
-        memory.add_many("trip", [{"role": "user", "content": f"I have a ticket, number {n}."} for n in range(400)])
+        roles = ("user", "assistant")
+        told = [{"role": roles[n % 2], "content": f"I have a ticket, number {n}."} for n in range(400)]
+        memory.add_many("trip", told)
         memory.drain()
         found = memory.recall("my ticket PROJ-7", conversation="trip", limit=150, min_relevance=0)
         assert "wanted" in [hit.message_id for hit in found]

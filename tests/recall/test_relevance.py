@@ -27,7 +27,7 @@ Open = Callable[..., Memory]
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 FEATURES = (
     "nearest", "nearest_lead", "sure_coverage", "coverage", "session_nearest", "speaker", "near_instruction",
-    "brief_surely_asked",
+    "question_words", "question_unknown", "question_self", "question_asks",
 )  # fmt: skip
 
 

@@ -91,12 +91,14 @@ def to_prompt_candidates(
 ) -> list[Candidate]:
     """Return the passages of these messages, or the messages as a whole, as candidates for a prompt."""
     indices = np.fromiter(messages, np.int64, len(messages))
-    totals = ranked.ordered.scores_of(indices).tolist()
+    totals, relevances = ranked.ordered.scores_of(indices).tolist(), ranked.quote_relevance(indices)
     if not with_passages:
         contents = [message.content.strip() for message in messages.values()]
         return [
-            Candidate(index, 0, message, QuotablePassage.of(message, content, "message"), score)
-            for (index, message), content, score in zip(messages.items(), contents, totals, strict=True)
+            Candidate(index, 0, message, QuotablePassage.of(message, content, "message"), score, relevance)
+            for (index, message), content, score, relevance in zip(
+                messages.items(), contents, totals, relevances, strict=True
+            )
             if content
         ]
     texts, asks_for_code = ranked.scope.texts, ranked.question.about_code
@@ -107,14 +109,14 @@ def to_prompt_candidates(
     )
     spans = dict(zip(split, pairwise(borders), strict=True))
     candidates: list[Candidate] = []
-    for (index, message), score in zip(messages.items(), totals, strict=True):
+    for (index, message), score, relevance in zip(messages.items(), totals, relevances, strict=True):
         passages = passages_of[index]
         if len(passages) == 1:
-            candidates.append(Candidate(index, 0, message, passages[0], score))
+            candidates.append(Candidate(index, 0, message, passages[0], score, relevance))
         else:
             own = slice(*spans[index])
             candidates += to_candidates(
-                index, message, passages, score, dense[own], lexical[own], asks_for_code=asks_for_code
+                index, message, passages, score, relevance, dense[own], lexical[own], asks_for_code=asks_for_code
             )
     return candidates
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recollect.recall import order_weights, relevance, scoring
 from recollect.recall.features import CandidateFacts, Indices
-from recollect.recall.relevance import Relevance
+from recollect.recall.relevance import Floor, Relevance
 from recollect.recall.scope_index import ScopeIndex
 from recollect.recall.scoring import Floats, QueryFeatures, ScorePart, Scores
 
@@ -54,9 +54,14 @@ class Ordered:
         """Return the candidates with one more part, which is given for all messages of the scope."""
         return replace(self, parts={**self.parts, name: part.weighted()[self.candidates]})
 
-    def best(self, mask: NDArray[np.bool_], limit: int) -> Indices:
-        """Return the indices of the best candidates for which the mask is true, best first."""
-        eligible = np.flatnonzero(mask)
+    def select(self, floor: Floor | None, limit: int, *, is_calibrated: bool) -> Indices:
+        """Return the indices of the best candidates, best first.
+
+        Those below the floor are left out. Where relevance is not calibrated, only a floor that was asked for counts.
+        """
+        eligible = np.arange(len(self.candidates))
+        if floor is not None and (is_calibrated or floor.min_relevance is not None):
+            eligible = np.flatnonzero(floor.select(self.relevance))
         return self.candidates[eligible[scoring.largest_indices(self.total()[eligible], limit)]]
 
     def total(self) -> Floats:
@@ -73,6 +78,11 @@ class Ordered:
     def relevance_of(self, index: int) -> float:
         """Return how surely a candidate bears on the question."""
         return round(float(self.relevance.of_hits()[np.searchsorted(self.candidates, index)]), 4)
+
+    def quote_relevance(self, indices: Indices) -> list[float]:
+        """Return how surely some candidates are worth quoting, by their indices in the scope."""
+        shares: list[float] = self.relevance.of_quotes()[np.searchsorted(self.candidates, indices)].tolist()
+        return shares
 
     def explain(self, index: int) -> dict[str, float]:
         """Return the parts of one candidate's score that are not 0."""

@@ -59,6 +59,11 @@ class RankedMessages:
     timer: StageTimer
     own_scope: ScopeIndex  # of the conversation asked about, if one was; `scope` may be wider
     conversation_state: ConversationState
+    is_calibrated: bool  # relevance means what it says
+
+    def quote_relevance(self, indices: NDArray[np.int64]) -> list[float]:
+        """Return how surely some messages are worth quoting; 1 for all where that cannot be said."""
+        return self.ordered.quote_relevance(indices) if self.is_calibrated else [1.0] * len(indices)
 
 
 def find_good(scores: Scores) -> NDArray[np.bool_]:

@@ -138,12 +138,12 @@ class Recaller:
         ordered = order_scope(index, features, scores, extra, in_period, limit=limit, is_learned=is_learned)
         for name, part in extra.items():
             scores = scores.with_part(name, part)
-        mask = np.ones(len(ordered.candidates), np.bool_)
-        if floor is not None and (floor.min_relevance is not None or self._is_calibrated(index, vectors, degraded)):
-            mask = floor.select(ordered.relevance)
-        ranked = ordered.best(mask, limit if question.text.strip() else 0)
+        is_calibrated = self._is_calibrated(index, vectors, degraded)
+        ranked = ordered.select(floor, limit if question.text.strip() else 0, is_calibrated=is_calibrated)
         timer.lap("score")
-        return RankedMessages(question, index, scores, ordered, ranked, degraded, timer, own_index, state)
+        return RankedMessages(
+            question, index, scores, ordered, ranked, degraded, timer, own_index, state, is_calibrated
+        )
 
     def _is_calibrated(self, index: ScopeIndex, vectors: Vectors, degraded: Sequence[str]) -> bool:
         """Return whether relevance means what it says.

@@ -10,6 +10,7 @@ of the built-in embedder.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -47,6 +48,11 @@ class Relevance:
         shares: Floats = self.messages * np.float32(LEFT_OUT_SHARE * self.question)
         return shares
 
+    def of_quotes(self) -> Floats:
+        """Return the relevance of each candidate in a prompt: there, small talk must not cost tokens."""
+        shares: Floats = self.of_hits() * np.float32(self.question)
+        return shares
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -67,8 +73,12 @@ class PromptFloor(Floor):
 
     def select(self, relevance: Relevance) -> NDArray[np.bool_]:
         """Return which candidates may be quoted."""
-        worth = relevance.of_hits() * np.float32(relevance.question)
-        return (worth >= MIN_QUOTED) & (relevance.question >= MIN_QUOTED_QUESTION)
+        return (relevance.of_quotes() >= MIN_QUOTED) & (relevance.question >= MIN_QUOTED_QUESTION)
+
+
+def fade(gap: float) -> float:
+    """Return the share of relevance that is left so far below the best score of the same message."""
+    return math.exp(order_weights.MESSAGE["gap"] * gap)
 
 
 def estimate(

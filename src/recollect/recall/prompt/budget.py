@@ -24,6 +24,10 @@ SMALL_ENTRIES_SHARE: Final = 0.04  # share for entries that always matter, in a 
 SMALL_ENTRIES_MIN_TOKENS: Final = 20  # enough for an allergy and whose it is
 SMALL_ENTRIES_MAX_TOKENS: Final = 40
 ENTRIES_SHARE: Final = 0.5  # share of the brief's tokens
+# Relevance that each token of a quote must bring; what brings less is left out, although it would fit. Whoever sets a
+# small budget has said what a prompt may cost, so there only what is next to surely unrelated is left out.
+MIN_QUOTE_WORTH: Final = 1e-4
+SMALL_MIN_QUOTE_WORTH: Final = 2e-5
 MIN_GROWTH_TOKENS: Final = 60  # with fewer left, the brief of a small budget does not grow
 
 
@@ -134,6 +138,20 @@ class PromptBudget:
         """Return the tokens of the tail. `reserved_tokens` are those that the section before the quotes needs."""
         free = self.left - self._recall_share - reserved_tokens
         return max(free, min(SMALL_TAIL_MIN_TOKENS, self.left // 8))
+
+    def min_quote_worth(self) -> float:
+        """Return the relevance that each token of a quote must bring."""
+        return SMALL_MIN_QUOTE_WORTH if self.is_small else MIN_QUOTE_WORTH
+
+    def set_aside(self, fence_tokens: int) -> int:
+        """Take the tokens that brief and quotes were allowed and did not need, and return how many.
+
+        What is not worth quoting is saved, and not spent on older turns.
+        """
+        unused = 0 if self.is_small else max(0, self.limits.brief_tokens + self._recall_share - fence_tokens)
+        unused = min(unused, self.left)
+        self.left -= unused
+        return unused
 
     def fence_limit(self, section_tokens: int) -> int:
         """Return the tokens of the whole fence. `section_tokens` are those of the section before the quotes."""

@@ -54,6 +54,7 @@ class PromptLayout:
             conversation=inputs.conversation,
             zone=inputs.zone,
             tokenizer=tokenizer,
+            min_worth=budget.min_quote_worth(),
         )
         self._section_tokens = self.quotes.tokens  # no quote is chosen yet, so this is the section alone
         self._terms = QueryTerms(inputs.question)
@@ -140,6 +141,7 @@ class PromptLayout:
         self._fill_quotes()
 
     def _add_older_turns(self) -> None:
+        unused = self._budget.set_aside(self.quotes.tokens)
         self.tail = add_older_turns(
             self._inputs.turns,
             self.tail,
@@ -149,6 +151,7 @@ class PromptLayout:
             tokenizer=self._tokenizer,
             named_roles=self._inputs.named_roles,
         )
+        self._budget.give_back(unused)
 
     def _drop_repetitions(self) -> None:
         """Drop entries and quotes of messages that the tail shows. Fill the tokens of dropped quotes with others."""

@@ -9,10 +9,11 @@ from typing import Final
 
 from recollect.core.message import Message
 from recollect.recall.message_texts import QuotablePassage
+from recollect.recall.relevance import fade
 
 # Weights of a passage's own scores against those of the best passage in its message.
 DENSE_WEIGHT: Final = 0.5
-LEXICAL_WEIGHT: Final = 0.2
+LEXICAL_WEIGHT: Final = 0.4
 CODE_WEIGHT: Final = 0.1  # for being code, where code is asked for
 
 
@@ -25,6 +26,7 @@ class Candidate:
     message: Message
     passage: QuotablePassage
     score: float
+    relevance: float = 1.0  # the expected share of what was asked for
 
     @property
     def is_whole(self) -> bool:
@@ -37,12 +39,13 @@ def to_candidates(
     message: Message,
     passages: Sequence[QuotablePassage],
     score: float,
+    relevance: float,
     dense: Sequence[float],
     lexical: Sequence[float],
     *,
     asks_for_code: bool,
 ) -> list[Candidate]:
-    """Return the passages of a message as candidates. The best has the message's score, the others less.
+    """Return the passages of a message as candidates. The best has the message's score and relevance, the others less.
 
     `dense` and `lexical` are the scores of the passages; a lexical score of 1 is the best of all messages.
     """
@@ -54,7 +57,9 @@ def to_candidates(
     ]
     best = max(scores, default=0.0)
     return [
-        Candidate(index, number, message, passage, score + scores[number] - best)
+        Candidate(
+            index, number, message, passage, score + scores[number] - best, relevance * fade(best - scores[number])
+        )
         for number, passage in enumerate(passages)
     ]
 
@@ -68,15 +73,18 @@ def pack_candidates(
     budget: int,
     cost: Callable[[Candidate], int],
     take: Callable[[Candidate], None],
+    min_worth: float = 0.0,
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Take the candidates that fit, best first. Return those taken and the others; one that does not fit is skipped.
+    """Take the candidates that fit and are worth their tokens, best first. Return those taken and the others.
 
-    `cost` returns the tokens of a candidate. It is not asked for those that surely do not fit.
+    `cost` returns the tokens of a candidate. It is not asked for those that surely do not fit. `min_worth` is the
+    relevance that each of its tokens must bring.
     """
     taken: list[Candidate] = []
     left_out: list[Candidate] = []
     for candidate in sorted(candidates, key=attrgetter("score"), reverse=True):
-        if 1 <= budget >= candidate.passage.min_tokens and (tokens := cost(candidate)) <= budget:
+        may_fit = 1 <= budget >= candidate.passage.min_tokens
+        if may_fit and candidate.relevance >= min_worth * (tokens := cost(candidate)) and tokens <= budget:
             take(candidate)
             taken.append(candidate)
             budget -= tokens

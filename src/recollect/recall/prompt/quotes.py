@@ -31,9 +31,10 @@ class QuotedPassages:
         conversation: str,
         zone: str,
         tokenizer: PromptTokenizer,
+        min_worth: float,
     ) -> None:
         self._conversation, self._zone, self._tokenizer = conversation, ZoneInfo(zone), tokenizer
-        self.lines_before = lines_before
+        self.lines_before, self._min_worth = lines_before, min_worth
         self._headings: set[fence.Heading] = set()  # of the chosen passages
         self._heading_by_index: dict[int, fence.Heading] = {}
         self._rendered: list[Candidate] = []  # those that `_quote_lines` show
@@ -105,7 +106,9 @@ class QuotedPassages:
         """Choose quotes, as many as fit, so that the whole fence stays within so many tokens."""
         used = self._count()
         for _ in range(MAX_FILL_ROUNDS):
-            new, self.left_out = pack_candidates(self.left_out, max_tokens - used, self._estimate, self._choose)
+            new, self.left_out = pack_candidates(
+                self.left_out, max_tokens - used, self._estimate, self._choose, self._min_worth
+            )
             if not new:
                 break
             while (used := self._count()) > max_tokens and new:  # an estimate was too low

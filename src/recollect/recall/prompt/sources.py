@@ -141,8 +141,13 @@ def assemble_inputs(sources: PromptSources, *, with_passages: bool) -> PromptInp
 
 
 def _to_recall_rank(ranked: RankedMessages, conversation: str) -> Callable[[int], float]:
-    """Return a function from the seq of the conversation's message to its rank: from 1 for the best down to 0."""
+    """Return a function from the seq of the conversation's message to its rank: from 1 for the best down to 0.
+
+    A question without a telling word ("?") prefers none.
+    """
     scope = ranked.scope
+    if not ranked.question.words:
+        return lambda _: 0.0
     ranks = {
         int(scope.seqs[index]): 1 - rank / LEDGER_RANKS
         for rank, index in enumerate(map(int, ranked.ranked[:LEDGER_RANKS]))
