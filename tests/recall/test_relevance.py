@@ -182,8 +182,8 @@ def test_nothing_is_left_out_while_vectors_are_missing(built_in: MiniLM) -> None
 # the prompt. The aim is 60 for unrelated questions: these bounds are what holds today, not what is wished for.
 FIGURES = {
     # language of facts: facts, most tokens of unrelated questions in English and in Arabic, least share that is kept
-    "english": (80, {"english": 350, "arabic": 390}, 0.90),  # 291, 331, 0.95
-    "arabic": (65, {"english": 170, "arabic": 620}, 0.67),  # 132, 548, 0.74
+    "english": (80, {"english": 220, "arabic": 210}, 0.90),  # 170, 152, 0.95
+    "arabic": (65, {"english": 140, "arabic": 340}, 0.67),  # 95, 272, 0.72
 }
 
 
@@ -223,6 +223,6 @@ def test_unrelated_questions_bring_less_than_related_ones_from_talks(built_in: M
             texts = recall_cases.read_unrelated(language)
             unrelated[language] = np.mean([recall_cases.memory_tokens(memory.context("new", text)) for text in texts])
         print(f"\ntalks: tokens of unrelated questions {unrelated}, of related ones {related:.0f}")
-    assert unrelated["english"] < 0.7 * related
-    assert unrelated["arabic"] < 1.25 * related  # measured: 1.1; small talk in Arabic is taken for a question here
+    assert unrelated["english"] < 0.35 * related  # measured: 0.18
+    assert unrelated["arabic"] < 0.7 * related  # measured: 0.43; small talk in Arabic is often taken for a question here
     assert sum(kept) >= len(kept) - 1
