@@ -224,5 +224,5 @@ def test_unrelated_questions_bring_less_than_related_ones_from_talks(built_in: M
             unrelated[language] = np.mean([recall_cases.memory_tokens(memory.context("new", text)) for text in texts])
         print(f"\ntalks: tokens of unrelated questions {unrelated}, of related ones {related:.0f}")
     assert unrelated["english"] < 0.35 * related  # measured: 0.18
-    assert unrelated["arabic"] < 0.7 * related  # measured: 0.43; small talk in Arabic is often taken for a question here
+    assert unrelated["arabic"] < 0.7 * related  # measured: 0.43; Arabic small talk is often taken for a question
     assert sum(kept) >= len(kept) - 1
