@@ -20,7 +20,7 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -36,7 +36,7 @@ from bench import data
 from bench.adapter import to_stored
 from bench.cache import CachedEmbedder
 from recollect.core.language import analyser
-from recollect.core.scope import ConversationScope
+from recollect.core.scope import ConversationScope, PersonScope
 from recollect.memory import AsyncMemory
 from recollect.recall import relevance, scoring
 from recollect.recall.features import CandidateFacts
@@ -51,6 +51,8 @@ CACHE: Final = Path("build/bench_vectors.npz")
 CASES: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "recall"
 TARGET: Final = Path(__file__).resolve().parents[1] / "src" / "recollect" / "recall" / "order_weights.py"
 PUBLIC: Final = ("locomo", "lme_pool", "beam_100k", "madial")
+ASKED_IN_NEW: Final = ("locomo", "lme_pool", "beam_100k")  # sets whose questions are also asked in a new conversation
+NEW_QUESTIONS: Final = 200
 SCALE: Final = "beam_500k"  # for training only
 SCALE_CONVERSATIONS: Final = 4  # of its 35: each takes minutes to embed
 KEYWORDS: Final = "keywords"  # one to three rare words of a message, as people type them into a search box
@@ -113,6 +115,7 @@ class Collected:
 
     asked: dict[str, list[Asked]] = field(default_factory=dict)
     wrong: dict[str, list[Asked]] = field(default_factory=dict)
+    in_new: dict[str, tuple[list[Asked], list[Asked]]] = field(default_factory=dict)  # right and wrong ones
 
 
 def family(name: str) -> str:
@@ -237,19 +240,41 @@ class Collector:
             await memory.drain(briefs=False)
             for question in conversation.questions:
                 if not question.is_excluded:
-                    row = await self._ask(memory, conversation, question.text, set(question.evidence))
+                    row = await self._ask(memory, [conversation], conversation.id, question.text, question.evidence)
                     asked += [row] if row is not None else []
             for text in wrong if number < 2 else ():
-                row = await self._ask(memory, conversation, text, set())
+                row = await self._ask(memory, [conversation], conversation.id, text, ())
                 asked_wrongly += [row] if row is not None else []
         await memory.close()
         return asked, asked_wrongly
 
+    async def collect_in_new(
+        self, conversations: Sequence[data.Conversation], wrong: Sequence[str]
+    ) -> tuple[list[Asked], list[Asked]]:
+        """Return the same, asked in a new conversation: all others are searched. Only some right ones are asked."""
+        memory = AsyncMemory(":memory:", worker=False, embedder=self._embedder)
+        for conversation in conversations:
+            await memory.add_many(conversation.id, to_stored(conversation.messages))
+        await memory.drain(briefs=False)
+        right = [question for one in conversations for question in one.questions if not question.is_excluded]
+        right = random.Random(7).sample(right, min(NEW_QUESTIONS, len(right)))
+        asked = [await self._ask(memory, conversations, None, one.text, one.evidence) for one in right]
+        asked_wrongly = [await self._ask(memory, conversations, None, text, ()) for text in wrong]
+        await memory.close()
+        return [row for row in asked if row is not None], [row for row in asked_wrongly if row is not None]
+
     async def _ask(
-        self, memory: AsyncMemory, conversation: data.Conversation, text: str, evidence: set[str]
+        self,
+        memory: AsyncMemory,
+        conversations: Sequence[data.Conversation],
+        name: str | None,
+        text: str,
+        evidence: Collection[str],
     ) -> Asked | None:
+        """Ask in the conversation of this name, or in all."""
         recaller, principal = memory._recaller, memory.principal  # the bench measures the parts, not the whole
-        scope = await recaller.scopes.get(principal, ConversationScope(conversation.id))
+        asked_scope = PersonScope(principal.person) if name is None else ConversationScope(name)
+        scope = await recaller.scopes.get(principal, asked_scope)
         parsed = parse_question(text)
         vectors, _ = await recaller._embed_question(scope, parsed, {})
         features = QueryFeatures(
@@ -264,11 +289,13 @@ class Collector:
         candidates = choose_candidates(scores, np.flatnonzero(scores.related() & scope.has_words), LIMIT)
         if not len(candidates):
             return None
-        ids = {int(seq): message["id"] for seq, message in enumerate(conversation.messages, 1)}
+        messages = {one.id: one.messages for one in conversations}
+        names = {key: row["name"] for key, row in scope.conversations.items()}
+        found = [messages[names[int(scope.conversation_keys[i])]][int(scope.seqs[i]) - 1]["id"] for i in candidates]
         return Asked(
-            conversation.id,
+            name or "",
             CandidateFacts(scope, features, scores, candidates).compute(),
-            np.array([ids[int(scope.seqs[index])] in evidence for index in candidates]),
+            np.array([one in evidence for one in found]),
             len(evidence),
             scores.total[candidates],
         )
@@ -292,6 +319,8 @@ def collect_all(folder: Path, names: Sequence[str], embedder: CachedEmbedder, co
                 wrong += chance.sample(texts, min(FOREIGN_QUESTIONS, len(texts)))
         asked, asked_wrongly = asyncio.run(Collector(embedder).collect(conversations, wrong))
         collected.asked[name], collected.wrong[name] = asked, asked_wrongly
+        if name in ASKED_IN_NEW:
+            collected.in_new[name] = asyncio.run(Collector(embedder).collect_in_new(conversations, wrong))
         embedder.save()
         console.print(f"[dim]{name}: {len(asked)} questions, {len(asked_wrongly)} in the wrong place[/]")
     return collected
@@ -359,7 +388,10 @@ def fit_relevance(collected: Collected, names: Iterable[str], weights: Mapping[s
     questions, labels, counts = [], [], []
     rows, evidence, shares = [], [], []
     for name in names:
-        for is_right, own in ((True, collected.asked[name]), (False, collected.wrong[name])):
+        in_new, wrong_in_new = collected.in_new.get(name, ((), ()))
+        for is_right, own in (
+            (True, collected.asked[name]), (False, collected.wrong[name]), (True, in_new), (False, wrong_in_new)
+        ):  # fmt: skip
             for one in own:
                 scores = rank(one, weights)
                 questions.append(relevance.describe_question(one.features, scores))

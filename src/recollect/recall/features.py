@@ -127,6 +127,7 @@ class CandidateFacts:
             "question_unknown": unknown / count if count else 1.0,
             "question_self": float(question.lean >= SURE_LEAN),
             "question_asks": float(question.kinds.asks),
+            "question_scope": math.log10(max(len(self.scope), 1)),
         }
         return {name: np.full(len(self.indices), value, np.float32) for name, value in values.items()}
 

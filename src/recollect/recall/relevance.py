@@ -117,6 +117,7 @@ def describe_question(features: Mapping[str, Floats], scores: Floats) -> dict[st
         "unknown": float(features["question_unknown"][0]),
         "self": float(features["question_self"][0]),
         "asks": float(features["question_asks"][0]),
+        "scope": float(features["question_scope"][0]),
     }
 
 
