@@ -50,13 +50,14 @@ class FreshVectors:
 
         `embedders` are names and dimensions by key. While the vectors of a scope are made again by another embedder, it
         stays as it is: vectors of two embedders are never compared. It stays as it is too if the embedder does not
-        answer: the messages are found by their words.
+        answer: the messages are found by their words. And it does if most messages would lack vectors still: the few
+        that had one would come before all others.
         """
         keys = [key for key, identity in embedders.items() if identity == self._embedders.identity]
         if any(mark.embedder not in (None, *keys) for mark in scope.marks.values()):
             return scope, ()
         missing = scope.newest_without_vectors(MAX_FRESH_MESSAGES)
-        if not len(missing):
+        if not len(missing) or scope.lacks_vectors(but=len(missing)):
             return scope, ()
         messages = await self._reader.read(principal, scope, missing.tolist())
         try:

@@ -260,7 +260,7 @@ class Recaller:
             except RecollectError as error:
                 log.warning("the question cannot be embedded: %s", error.code)
                 degraded["embedder"] = None
-        if not degraded and _lacks_vectors(index):
+        if not degraded and index.lacks_vectors():
             degraded["vectors"] = None
         if not degraded and _is_unreadable(index):
             degraded["language"] = None
@@ -322,12 +322,3 @@ def _is_unreadable(index: ScopeIndex) -> bool:
     """Return whether most passages are in a language that the embedder could not read."""
     parts = [part for parts in index.vectors.values() for part in parts]
     return 2 * sum(part.blank_count for part in parts) > sum(map(len, parts))
-
-
-def _lacks_vectors(index: ScopeIndex) -> bool:
-    """Return whether most messages have no vectors yet, and can be found by their words only.
-
-    The newest does not count: in a chat it is the question itself, stored a moment ago.
-    """
-    embedded = sum(len(part.messages) for parts in index.vectors.values() for part in parts)
-    return 2 * embedded < index.worded_count - 1

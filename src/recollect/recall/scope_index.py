@@ -100,6 +100,14 @@ class ScopeIndex:
                 lacking[part.messages] = False
         return np.flatnonzero(lacking)
 
+    def lacks_vectors(self, *, but: int = 0) -> bool:
+        """Return whether most messages have no vectors yet, even if so many more had them.
+
+        The newest does not count: in a chat it is the question itself, stored a moment ago.
+        """
+        embedded = sum(len(part.messages) for parts in self.vectors.values() for part in parts)
+        return 2 * (embedded + but) < self.worded_count - 1
+
     def newest_without_vectors(self, limit: int) -> Longs:
         """Return the indices of the newest messages that have no vectors, newest first.
 

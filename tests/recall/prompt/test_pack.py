@@ -84,8 +84,21 @@ def test_only_what_may_fit_is_counted_and_the_best_comes_first() -> None:
 
     items = [item(0, "far too long for it all", 0.9), item(1, "one two", 0.1), item(2, "one two three", 0.5)]
     taken: list[Candidate] = []
-    assert pack_candidates(items, 4, cost, taken.append) == ([items[2]], [items[0], items[1]])
+    found = pack_candidates(items, 4, cost, taken.append, lambda *_: True)
+    assert found == ([items[2]], [items[0], items[1]])
     assert taken == [items[2]] and counted == [2]
+
+
+def test_a_long_quote_must_bring_more_than_a_short_one_and_what_is_left_out_leaves_its_room() -> None:
+    items = [item(0, "one two three four five", 0.9), item(1, "one two", 0.8), item(2, "one", 0.7)]
+    taken: list[Candidate] = []
+
+    def is_worth(one: Candidate, tokens: int) -> bool:
+        return one.relevance >= 0.3 * tokens
+
+    found = pack_candidates(items, 5, lambda one: len(one.passage.text.split()), taken.append, is_worth)
+    assert found == ([items[1], items[2]], [items[0]])
+    assert taken == [items[1], items[2]]
 
 
 # What a scope keeps of messages

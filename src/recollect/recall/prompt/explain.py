@@ -30,7 +30,7 @@ class Explanation:
 
     parts: list[JsonObject] = field(default_factory=list)
     left_out: list[JsonObject] = field(default_factory=list)
-    passages_left_out: int = 0  # all of them; `left_out` names the best
+    passages_left_out: int = 0  # all that had no room; `left_out` names the best
 
     def add_part(self, name: str, tokens: int, reason: str, items: Sequence[JsonObject] = ()) -> None:
         """Add a part. The tokens of all parts sum up to those of the prompt."""
@@ -73,9 +73,11 @@ def explain_layout(
         items = [_describe_candidate(candidate, inputs) for candidate in quotes.chosen]
         tokens = quotes.tokens - section.tokens(tokenizer)
         explanation.add_part("recall", tokens, "passages that bear on the question", items)
-    explanation.passages_left_out = len(quotes.left_out)
+    explanation.passages_left_out = sum(candidate not in quotes.unworthy for candidate in quotes.left_out)
     explanation.left_out += [
-        _describe_candidate(candidate, inputs) | {"reason": "no room"} for candidate in quotes.left_out[:MAX_LEFT_OUT]
+        _describe_candidate(candidate, inputs)
+        | {"reason": "less relevant" if candidate in quotes.unworthy else "no room"}
+        for candidate in quotes.left_out[:MAX_LEFT_OUT]
     ]
     items = [{"message_id": message.id, "seq": message.seq} for message in tail.whole]
     explanation.add_part("tail", tail.tokens, "the newest turns, word for word", items)

@@ -73,18 +73,18 @@ def pack_candidates(
     budget: int,
     cost: Callable[[Candidate], int],
     take: Callable[[Candidate], None],
-    min_worth: float = 0.0,
+    is_worth: Callable[[Candidate, int], bool],
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Take the candidates that fit and are worth their tokens, best first. Return those taken and the others.
 
-    `cost` returns the tokens of a candidate. It is not asked for those that surely do not fit. `min_worth` is the
-    relevance that each of its tokens must bring.
+    `cost` returns the tokens of a candidate, and `is_worth` says whether it is worth so many. They are not asked for
+    those that surely do not fit.
     """
     taken: list[Candidate] = []
     left_out: list[Candidate] = []
     for candidate in sorted(candidates, key=attrgetter("score"), reverse=True):
         may_fit = 1 <= budget >= candidate.passage.min_tokens
-        if may_fit and candidate.relevance >= min_worth * (tokens := cost(candidate)) and tokens <= budget:
+        if may_fit and is_worth(candidate, tokens := cost(candidate)) and tokens <= budget:
             take(candidate)
             taken.append(candidate)
             budget -= tokens

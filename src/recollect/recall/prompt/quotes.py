@@ -40,6 +40,7 @@ class QuotedPassages:
         self._rendered: list[Candidate] = []  # those that `_quote_lines` show
         self._quote_lines: list[str] = []
         self.chosen: list[Candidate] = []
+        self.unworthy: set[Candidate] = set()  # of those left out: they would fit, but bring too little
         self.left_out = sorted(candidates, key=attrgetter("score"), reverse=True)
 
     def block(self) -> str:
@@ -107,7 +108,7 @@ class QuotedPassages:
         used = self._count()
         for _ in range(MAX_FILL_ROUNDS):
             new, self.left_out = pack_candidates(
-                self.left_out, max_tokens - used, self._estimate, self._choose, self._min_worth
+                self.left_out, max_tokens - used, self._estimate, self._choose, self._is_worth
             )
             if not new:
                 break
@@ -133,6 +134,13 @@ class QuotedPassages:
         if heading in self._headings:
             return tokens
         return tokens + self._tokenizer.count_line(heading.text(heading.day.year))
+
+    def _is_worth(self, candidate: Candidate, tokens: int) -> bool:
+        """Return whether a quote brings enough relevance for its tokens."""
+        if candidate.relevance >= self._min_worth * tokens:
+            return True
+        self.unworthy.add(candidate)
+        return False
 
     def _choose(self, candidate: Candidate) -> None:
         self.chosen.append(candidate)
