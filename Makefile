@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help serve demo test lint fast coverage kill attack test-pooler test-long bench bench-recall bench-prompts bench-summaries \
         bench-ledger bench-erase \
         bench-speed bench-context bench-server bench-lexical bench-archive bench-topics bench-limits \
-        bench-versions bench-truncation bench-order bench-shapes docs clean
+        bench-versions bench-truncation bench-order bench-shapes bench-arabic docs clean
 
 help:
 	@echo "make serve      start the server on this machine and print what to try (ARGS go to recollect serve)"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-recall   how well recall finds, beside simpler ways (needs the data: DATA=folder)"
 	@echo "make bench-order    fit the order of hits, and measure it on sets that it was not fitted on (needs the data)"
 	@echo "make bench-shapes   what recall finds when the same talks come with other roles and names (needs the data; long)"
+	@echo "make bench-arabic   translations, recall and topics in Arabic"
 	@echo "make bench-prompts  what prompts cost and keep at each budget, and what the brief keeps alone (needs the data)"
 	@echo "make bench-truncation  what prompts lose for lack of room, with passages and without (needs the data)"
 	@echo "make bench-summaries  the built-in summariser beside four others (needs the data)"
@@ -111,6 +112,10 @@ bench-order: $(VENV)/peers
 
 bench-shapes: $(VENV)/ready
 	@$(BIN)/python -m bench.shapes --data $(DATA) $(ARGS)
+
+# The sentence pairs lie beside the other data.
+bench-arabic: $(VENV)/peers
+	@$(BIN)/python -m bench.arabic --data $(DATA)/../arabic $(ARGS)
 
 bench-archive: $(VENV)/ready
 	@$(BIN)/python -m bench.archive --data $(DATA) $(ARGS)

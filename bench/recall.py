@@ -114,7 +114,7 @@ def ours(
     found = score_ranking(ranked, question.evidence)
     for budget in BUDGETS:
         made = adapter.memory.context(conversation.id, question.text, budget=budget)
-        bare = "\n".join(str(message["content"]) for message in made.messages[:-1])
+        bare = "\n".join((made.memory, *(str(message["content"]) for message in made.tail)))
         found |= prompt_figures(bare, made.text, made.tokens, budget, question, texts)
     return found
 

@@ -73,12 +73,12 @@ def load_threads(folder: Path, name: str, embedder: CachedEmbedder) -> list[Thre
     texts = [text for *_, messages in raw_threads for _, content in messages for text in embedded_texts(content)]
     rows = iter(embedder.encode(texts))
     return [
-        Thread(half, family, pool, [_to_message(*message, rows) for message in messages])
+        Thread(half, family, pool, [to_message(*message, rows) for message in messages])
         for half, family, pool, messages in raw_threads
     ]
 
 
-def _to_message(role: str, content: str, rows: Iterator[Floats]) -> MatchedMessage:
+def to_message(role: str, content: str, rows: Iterator[Floats]) -> MatchedMessage:
     own = [next(rows) for _ in embedded_texts(content)]
     scales, bytes_ = vectors.unpack(vectors.pack(np.stack(own)), len(own[0]))
     return MatchedMessage(role, len(raw_words(content)), (bytes_ * scales[:, None]).mean(axis=0).astype(np.float32))

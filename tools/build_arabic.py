@@ -3,7 +3,7 @@
 The pairs lie outside the repository; `NOTICE` names their sources. Run it in an environment with Recollect and torch;
 Recollect itself never needs torch:
 
-    .venv/bin/pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
+    .venv/bin/pip install torch==2.13.0
     .venv/bin/python tools/build_arabic.py --data ../shared/arabic
 
 The vectors of the English sides take about twenty minutes of one core and are kept in `--cache`; training takes ten.
