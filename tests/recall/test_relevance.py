@@ -6,6 +6,7 @@ How well it does is in `FIGURES`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,14 @@ from recollect.recall.recaller import MIN_CALIBRATED_MESSAGES
 from recollect.recall.relevance import Floor, PromptFloor, Relevance, estimate
 from recollect.testing import FakeEmbedder
 from support import recall_cases
+from support.tables import ask
 
 Open = Callable[..., Memory]
 
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 FEATURES = (
     "nearest", "nearest_lead", "sure_coverage", "coverage", "session_nearest", "speaker", "near_instruction",
-    "question_words", "question_unknown", "question_self", "question_asks",
+    "question_words", "question_unknown", "question_self", "question_asks", "question_scope",
 )  # fmt: skip
 
 
@@ -174,6 +176,27 @@ def test_nothing_is_left_out_while_vectors_are_missing(built_in: MiniLM) -> None
         assert len(found) == len(memory.recall(question, limit=100, min_relevance=0))
         memory.drain()
         assert len(memory.recall(question, limit=100)) < len(memory.recall(question, limit=100, min_relevance=0))
+
+
+def test_something_is_left_out_while_the_built_in_embedder_makes_its_vectors_again(
+    built_in: MiniLM, tmp_path: Path
+) -> None:
+    """Then the vectors of two conversations stand in two rows of the same embedder."""
+    path = str(tmp_path / "memory.db")
+    facts = list(recall_cases.read_facts("english", "test", 60)[0].values())
+    with Memory(path, worker=False, embedder=built_in) as memory:
+        for name, own in (("old", facts[:40]), ("new", facts[40:])):
+            memory.add_many(name, [{"role": "user", "content": text} for text in own])
+        memory.drain()
+    for statement in (
+        "INSERT INTO embedders (name, dimensions, passages, since) SELECT name, dimensions, 2, since FROM embedders",
+        "UPDATE vectors SET embedder_key = 2 WHERE conversation_key = 1",
+        "UPDATE conversations SET embedder_key = 2 WHERE key = 1",
+        "DELETE FROM segments",
+    ):
+        ask(path, statement)
+    with Memory(path, worker=False, embedder=built_in) as memory:
+        assert len(memory.recall("hello", limit=100)) < 30
 
 
 # Figures

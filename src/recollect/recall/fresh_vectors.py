@@ -50,8 +50,8 @@ class FreshVectors:
 
         `embedders` are names and dimensions by key. While the vectors of a scope are made again by another embedder, it
         stays as it is: vectors of two embedders are never compared. It stays as it is too if the embedder does not
-        answer: the messages are found by their words. And it does if most messages would lack vectors still: the few
-        that had one would come before all others.
+        answer: the messages are found by their words. It also stays as it is if most messages would still lack vectors:
+        the few that had one would come before all others.
         """
         keys = [key for key, identity in embedders.items() if identity == self._embedders.identity]
         if any(mark.embedder not in (None, *keys) for mark in scope.marks.values()):
@@ -65,7 +65,7 @@ class FreshVectors:
         except RecollectError as error:
             log.warning("new messages are found by their words alone: %s", error.code)
             return scope, ("embedder",)
-        if rows:
+        if rows and not scope.lacks_vectors(but=len(rows)):
             scope = scope.with_fresh_vectors(max(keys, default=UNSTORED_EMBEDDER_KEY), rows)
         return scope, ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -61,9 +61,9 @@ class RankedMessages:
     conversation_state: ConversationState
     is_calibrated: bool  # relevance means what it says
 
-    def quote_relevance(self, indices: NDArray[np.int64]) -> list[float]:
-        """Return how surely some messages are worth quoting; 1 for all where that cannot be said."""
-        return self.ordered.quote_relevance(indices) if self.is_calibrated else [1.0] * len(indices)
+    def quote_relevance(self, indices: NDArray[np.int64]) -> Sequence[float | None]:
+        """Return how surely some messages are worth quoting; None for all where that cannot be said."""
+        return self.ordered.quote_relevance(indices) if self.is_calibrated else [None] * len(indices)
 
 
 def find_good(scores: Scores) -> NDArray[np.bool_]:

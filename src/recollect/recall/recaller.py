@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from recollect.core import times
 from recollect.core.errors import RecollectError
+from recollect.core.language.utterances import detect_language
 from recollect.core.models import Hit, JsonObject, Principal, Recalled, Similar
 from recollect.core.protocols import Clock, Embedder
 from recollect.core.scope import PersonScope, Scope
@@ -50,7 +51,8 @@ MAX_RANKED: Final = 200
 MAX_HITS_FOR_BUDGET: Final = 200  # hits that are considered for a token budget
 THREADED_SCOPE_MESSAGES: Final = 5000  # larger scopes are scored on a thread
 
-MIN_CALIBRATED_MESSAGES: Final = 30  # in a smaller scope, all that is found is returned
+MIN_CALIBRATED_MESSAGES: Final = 20  # in a smaller scope, all that is found is returned
+MIN_CALIBRATED_ARABIC: Final = 30  # of a question in Arabic, where relevance separates less well
 
 Vectors = dict[int, NDArray[np.float32]]  # of a question, by embedder key
 
@@ -138,23 +140,26 @@ class Recaller:
         ordered = order_scope(index, features, scores, extra, in_period, limit=limit, is_learned=is_learned)
         for name, part in extra.items():
             scores = scores.with_part(name, part)
-        is_calibrated = self._is_calibrated(index, vectors, degraded)
+        is_calibrated = self._is_calibrated(question, index, vectors, degraded)
         ranked = ordered.select(floor, limit if question.text.strip() else 0, is_calibrated=is_calibrated)
         timer.lap("score")
         return RankedMessages(
             question, index, scores, ordered, ranked, degraded, timer, own_index, state, is_calibrated
         )
 
-    def _is_calibrated(self, index: ScopeIndex, vectors: Vectors, degraded: Sequence[str]) -> bool:
+    def _is_calibrated(
+        self, question: ParsedQuestion, index: ScopeIndex, vectors: Vectors, degraded: Sequence[str]
+    ) -> bool:
         """Return whether relevance means what it says.
 
         All vectors must be there, made by the built-in embedder, and there must be enough messages to compare.
         """
-        if index.worded_count < MIN_CALIBRATED_MESSAGES:
+        in_arabic = detect_language(question.text) == "ar"
+        if index.worded_count < (MIN_CALIBRATED_ARABIC if in_arabic else MIN_CALIBRATED_MESSAGES):
             return False
         embedders = [self._embedder(key) for key in vectors]
         names = [(embedder.name, embedder.dimensions) for embedder in embedders if embedder is not None]
-        return not degraded and names == [BUILT_IN_EMBEDDER]
+        return not degraded and set(names) == {BUILT_IN_EMBEDDER}  # two rows of it while vectors are made again
 
     def _embedder(self, key: int) -> Embedder | None:
         """Return the embedder with this key; None if it is not at hand."""

@@ -15,7 +15,10 @@ from recollect.storage import segments
 from recollect.storage.driver import Row
 from recollect.storage.segments import SEGMENT_SEQS, Stretch, segment_start
 
-PARALLEL: Final = 4  # segments that are packed at once, each of a few megabytes at most
+PARALLEL: Final = 4  # segments that are packed at once, mostly of a few megabytes
+MAX_ROW_BYTES: Final = (
+    64 * 1024 * 1024
+)  # of words and vectors in one segment; with more, their rows are read as they are
 
 
 class PackSegments(ConversationJob):
@@ -31,7 +34,7 @@ class PackSegments(ConversationJob):
         return [replace(work, through=min(work.last, segment_start(work.after) + SEGMENT_SEQS)) for work in works]
 
     async def do(self, work: ConversationWork, stop: StopSignal) -> int:
-        """Pack the segment that ends with a slice. Return 1; 0 if the conversation cannot be packed now."""
+        """Pack the segment that ends with a slice. Return 1; 0 if it is too large, or cannot be packed now."""
         store, owner = self._store.segments, (work.principal, work.conversation)
         state = await store.state(*owner, work.made_of)
         if state is None:
@@ -41,10 +44,13 @@ class PackSegments(ConversationJob):
         stop.check()
         dimensions = {row["key"]: row["dimensions"] for row in await self._store.vectors.embedders()}
         embedder = state.row["embedder_key"]
-        body = await asyncio.to_thread(_pack, *rows, embedder, dimensions[embedder])
+        is_large = (
+            sum(len(row["words"]) for row in rows[0]) + sum(len(row["vectors"]) for row in rows[1]) > MAX_ROW_BYTES
+        )
+        body = None if is_large else await asyncio.to_thread(_pack, *rows, embedder, dimensions[embedder])
         if not await store.save(*owner, state, stretch, body, after=work.after):
             raise Interrupted  # a message was erased meanwhile, or another embedder serves
-        return 1
+        return int(body is not None)
 
 
 def _pack(word_rows: Sequence[Row], vector_rows: Sequence[Row], embedder: int, dimensions: int) -> bytes:

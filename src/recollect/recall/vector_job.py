@@ -13,7 +13,7 @@ import asyncio
 import logging
 import threading
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from recollect.core.errors import ProviderUnavailable
@@ -38,8 +38,9 @@ TURN_BYTES: Final = 24_000  # of text that is embedded in one turn: about a seco
 TURN_PASSAGES: Final = 128  # of a longer message, in one turn
 MAX_KEPT_PASSAGES: Final = 1 << 20  # whose borders are kept between turns: 8 MiB, above 100 of the longest messages
 REFUSED: Final = "provider_rejected"
-# Versions of passages with the borders of today. Up to 2, the name of the speaker was embedded before each passage.
-EQUAL_PASSAGES: Final = (2, passages.VERSION)
+# Versions of passages with equal borders. Up to 2, the name of the speaker was embedded before each passage. A new
+# version joins them only if it moves no border.
+EQUAL_PASSAGES: Final = frozenset((2, 3))
 
 
 class EmbedMessages(ConversationJob):
@@ -62,8 +63,11 @@ class EmbedMessages(ConversationJob):
         """Bring the embedder into force, once. Vectors of another one are then outdated, which makes work due."""
         if self._row is None and not self._is_replaced:
             name, dimensions = self._embedders.identity
+            newest = await self._store.vectors.current_embedder()
+            # The same embedder takes most vectors over. Without them, older conversations would have two kinds.
+            backfill = self._backfill() or (newest is not None and self._is_alike(newest, {name}, dimensions))
             self._row = await self._store.vectors.use_embedder(
-                name, dimensions, passages=passages.VERSION, now=self._clock.now(), backfill=self._backfill()
+                name, dimensions, passages=passages.VERSION, now=self._clock.now(), backfill=backfill
             )
         return 0
 
@@ -71,18 +75,17 @@ class EmbedMessages(ConversationJob):
         """Return the row of an earlier embedder whose vectors are taken over, if one was used here."""
         if row["key"] not in self._earlier:
             embedder = self._embedders.current
-            names = (embedder.name, embedder.extends if isinstance(embedder, ExtendingEmbedder) else embedder.name)
+            names = {embedder.name, embedder.extends if isinstance(embedder, ExtendingEmbedder) else embedder.name}
             rows = await self._store.vectors.embedders()
-            alike = [
-                other
-                for other in rows
-                if other["key"] < row["key"]
-                and other["name"] in names
-                and other["dimensions"] == row["dimensions"]
-                and other["passages"] in EQUAL_PASSAGES
-            ]
+            earlier = [other for other in rows if other["key"] < row["key"]]
+            alike = [other for other in earlier if self._is_alike(other, names, row["dimensions"])]
             self._earlier[row["key"]] = max(alike, key=lambda other: int(other["key"]), default=None)
         return self._earlier[row["key"]]
+
+    def _is_alike(self, row: Row, names: Collection[str], dimensions: int) -> bool:
+        """Return whether the vectors of an embedder with one of these names have the borders of today."""
+        is_equal = {row["passages"], passages.VERSION} <= EQUAL_PASSAGES
+        return is_equal and row["name"] in names and row["dimensions"] == dimensions
 
     async def do(self, work: ConversationWork, stop: StopSignal) -> int:
         """Embed the messages of a slice that have no vectors. Return how many.

@@ -43,17 +43,9 @@ class StoredSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PackedState:
-    """A conversation as it is packed: its row, and the stretches that have segments."""
+    """A conversation as it was when its rows were read for packing."""
 
     row: Row
-    stretches: frozenset[Stretch]
-
-    def skip(self, end: int) -> int:
-        """Return the end of the segments that follow each other from `end` on; `end` itself if there are none."""
-        ends = dict(self.stretches)
-        while end in ends:
-            end = ends[end]
-        return end
 
     def is_same(self, row: Row) -> bool:
         """Say whether the rows that segments are made of are still those of this state."""
@@ -67,7 +59,7 @@ def _count_erased(row: Row) -> int:
 
 
 def segment_start(after: int) -> int:
-    """Return where the segment begins that holds the message behind `after`, or will hold it."""
+    """Return where the segment begins that holds the message after `after`, or will hold it."""
     return after // SEGMENT_SEQS * SEGMENT_SEQS
 
 
@@ -119,6 +111,14 @@ def find_gaps(stretches: Sequence[Stretch], after: int, through: int) -> Iterato
         yield Stretch(after, through)
 
 
+def _skip(borders: Sequence[Row], end: int) -> int:
+    """Return the end of the segments that follow each other from `end` on; `end` itself if there are none."""
+    ends = {row["first_seq"] - 1: row["last_seq"] for row in borders}
+    while ends.get(end, end) > end:
+        end = ends[end]
+    return end
+
+
 class SegmentStore:
     """The segments of the store."""
 
@@ -132,8 +132,7 @@ class SegmentStore:
             row = read_if_unchanged(tx, {"person": principal.person, "conversation": conversation}, made_of)
             if row is None or row["embedder_key"] is None or row["words_version"] != word_index.VERSION:
                 return None
-            found = tx.all("segment_borders", key=row["key"], version=SEGMENT_VERSION, embedder=row["embedder_key"])
-            return PackedState(row, frozenset(Stretch(one["first_seq"] - 1, one["last_seq"]) for one in found))
+            return PackedState(row)
 
         return await self._read(read_state)
 
@@ -153,12 +152,13 @@ class SegmentStore:
         conversation: str,
         state: PackedState,
         stretch: Stretch,
-        body: bytes,
+        body: bytes | None,
         *,
         after: int,
     ) -> bool:
-        """Store a segment in place of those that overlap it, and move the cursor from `after` behind it.
+        """Store a segment in place of those that overlap it, and move the cursor from `after` to its end.
 
+        Without a body only the cursor moves: the stretch stays without a segment.
         The cursor also passes the segments that follow, which stand where an erase has deleted an earlier one. Return
         False, and store nothing, if the rows that the segment was made of may be others by now.
         """
@@ -172,9 +172,11 @@ class SegmentStore:
                 return False
             place = {"key": key, "first_seq": stretch.after + 1, "last_seq": stretch.through}
             tx.run("delete_segments_between", **place)
-            checksum = checksum_of(key, stretch, embedder, body)
-            tx.run("save_segment", **place, version=SEGMENT_VERSION, embedder=embedder, checksum=checksum, body=body)
-            through = state.skip(stretch.through)
+            made_by = {"version": SEGMENT_VERSION, "embedder": embedder}
+            if body is not None:
+                checksum = checksum_of(key, stretch, embedder, body)
+                tx.run("save_segment", **place, **made_by, checksum=checksum, body=body)
+            through = _skip(tx.all("segment_borders", key=key, **made_by), stretch.through)
             tx.run("mark_packed", key=key, after=after, through=through, generation=generation)
             return True
 

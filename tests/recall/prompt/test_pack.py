@@ -94,7 +94,7 @@ def test_a_long_quote_must_bring_more_than_a_short_one_and_what_is_left_out_leav
     taken: list[Candidate] = []
 
     def is_worth(one: Candidate, tokens: int) -> bool:
-        return one.relevance >= 0.3 * tokens
+        return one.score >= 0.3 * tokens
 
     found = pack_candidates(items, 5, lambda one: len(one.passage.text.split()), taken.append, is_worth)
     assert found == ([items[1], items[2]], [items[0]])

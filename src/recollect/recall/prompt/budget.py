@@ -143,16 +143,6 @@ class PromptBudget:
         """Return the relevance that each token of a quote must bring."""
         return SMALL_MIN_QUOTE_WORTH if self.is_small else MIN_QUOTE_WORTH
 
-    def set_aside(self, fence_tokens: int) -> int:
-        """Take the tokens that brief and quotes were allowed and did not need, and return how many.
-
-        What is not worth quoting is saved, and not spent on older turns.
-        """
-        unused = 0 if self.is_small else max(0, self.limits.brief_tokens + self._recall_share - fence_tokens)
-        unused = min(unused, self.left)
-        self.left -= unused
-        return unused
-
     def fence_limit(self, section_tokens: int) -> int:
         """Return the tokens of the whole fence. `section_tokens` are those of the section before the quotes."""
         return self.left if self.recall_takes_rest else min(self._recall_share + section_tokens, self.left)

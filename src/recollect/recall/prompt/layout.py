@@ -141,7 +141,6 @@ class PromptLayout:
         self._fill_quotes()
 
     def _add_older_turns(self) -> None:
-        unused = self._budget.set_aside(self.quotes.tokens)
         self.tail = add_older_turns(
             self._inputs.turns,
             self.tail,
@@ -151,7 +150,6 @@ class PromptLayout:
             tokenizer=self._tokenizer,
             named_roles=self._inputs.named_roles,
         )
-        self._budget.give_back(unused)
 
     def _drop_repetitions(self) -> None:
         """Drop entries and quotes of messages that the tail shows. Fill the tokens of dropped quotes with others."""

@@ -26,7 +26,7 @@ class Candidate:
     message: Message
     passage: QuotablePassage
     score: float
-    relevance: float = 1.0  # the expected share of what was asked for
+    relevance: float | None = None  # the expected share of what was asked for; None where that cannot be said
 
     @property
     def is_whole(self) -> bool:
@@ -39,7 +39,7 @@ def to_candidates(
     message: Message,
     passages: Sequence[QuotablePassage],
     score: float,
-    relevance: float,
+    relevance: float | None,
     dense: Sequence[float],
     lexical: Sequence[float],
     *,
@@ -58,7 +58,12 @@ def to_candidates(
     best = max(scores, default=0.0)
     return [
         Candidate(
-            index, number, message, passage, score + scores[number] - best, relevance * fade(best - scores[number])
+            index,
+            number,
+            message,
+            passage,
+            score + scores[number] - best,
+            None if relevance is None else relevance * fade(best - scores[number]),
         )
         for number, passage in enumerate(passages)
     ]
@@ -84,7 +89,7 @@ def pack_candidates(
     left_out: list[Candidate] = []
     for candidate in sorted(candidates, key=attrgetter("score"), reverse=True):
         may_fit = 1 <= budget >= candidate.passage.min_tokens
-        if may_fit and is_worth(candidate, tokens := cost(candidate)) and tokens <= budget:
+        if may_fit and (tokens := cost(candidate)) <= budget and is_worth(candidate, tokens):
             take(candidate)
             taken.append(candidate)
             budget -= tokens

@@ -137,7 +137,8 @@ class QuotedPassages:
 
     def _is_worth(self, candidate: Candidate, tokens: int) -> bool:
         """Return whether a quote brings enough relevance for its tokens."""
-        if candidate.relevance >= self._min_worth * tokens:
+        if candidate.relevance is None or candidate.relevance >= self._min_worth * tokens:
+            self.unworthy.discard(candidate)
             return True
         self.unworthy.add(candidate)
         return False

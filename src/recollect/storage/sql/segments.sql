@@ -28,8 +28,9 @@ UPDATE conversations SET packed_seq = :through
 WHERE key = :key AND packed_seq = :after AND generation = :generation;
 
 -- name: delete_segments_between
--- Those that hold any message from :first_seq to :last_seq.
-DELETE FROM segments WHERE conversation_key = :key AND first_seq <= :last_seq AND last_seq >= :first_seq;
+-- Those that may hold a message from :first_seq to :last_seq. Their own last_seq may be damaged and does not count.
+DELETE FROM segments
+WHERE conversation_key = :key AND first_seq > (:first_seq - 1) / 4096 * 4096 AND first_seq <= :last_seq;
 
 -- name: reopen_segments
 -- The worker looks again from the segment on that may hold the message :first_seq.
