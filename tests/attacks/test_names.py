@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -142,7 +143,8 @@ def test_odd_names_are_stored_and_found_as_they_are(encoded: str, name: str, ser
     assert "x-a" not in reply.headers
     assert json.loads(send(server, request("GET", path)).body)["name"] == name
     assert name in names(server)
-    recalled = json.loads(send(server, request("GET", f"/api/v1/recall?q=in&conversation={encoded}")).body)
+    question = quote(f"in {encoded}", safe="")
+    recalled = json.loads(send(server, request("GET", f"/api/v1/recall?q={question}&conversation={encoded}")).body)
     hits = [(hit["conversation"], hit["text"]) for hit in recalled["hits"]]
     assert (name, f"in {encoded}") in hits  # others may follow: here is little to find
 
