@@ -67,15 +67,15 @@ def measure(talks: Sequence[Talk], tell: Tell, embedder: Any) -> list[Figures]:
         return figures
 
 
-def check_losses(figures: dict[str, list[Figures]], lost: dict[str, int], metrics: Sequence[str]) -> None:
-    """Assert that no shape finds fewer than one question less (or those in `lost`) than the shape that finds most."""
+def check_losses(figures: dict[str, list[Figures]], metrics: Sequence[str]) -> None:
+    """Assert that no shape finds fewer than one question less than the shape that finds most."""
     for metric in metrics:
         counts = {name: round(sum(one[metric] for one in own)) for name, own in figures.items()}
         size = len(next(iter(figures.values())))
         print(f"\n{metric} of {size}: {counts}")
         allowed = max(1, size // SMALL_SET_QUESTIONS)
         for name, count in counts.items():
-            assert max(counts.values()) - count <= max(allowed, lost.get(metric, 0)), (metric, name)
+            assert max(counts.values()) - count <= allowed, (metric, name)
 
 
 @pytest.mark.slow
@@ -83,16 +83,15 @@ def check_losses(figures: dict[str, list[Figures]], lost: dict[str, int], metric
 def test_a_talk_with_an_assistant_is_recalled_alike_in_every_shape(embedder: CachedEmbedder, language: str) -> None:
     talks = read_talks("told_talks", language)
     figures = {name: measure(talks, tell, embedder) for name, tell in PAIRS.items()}
-    check_losses(figures, {}, ("any@10", "all@5"))
+    check_losses(figures, ("any@10", "all@5"))
     assert min(mean(own, "all@5") for own in figures.values()) >= 0.9
 
 
 @pytest.mark.slow
-def test_questions_with_many_answers_lose_little_by_names(embedder: CachedEmbedder) -> None:
-    """Names cost something here: they are embedded with each text, and make all messages of a speaker alike."""
+def test_questions_with_many_answers_lose_nothing_by_names(embedder: CachedEmbedder) -> None:
     talks = read_talks("lists", "stories")
     figures = {name: measure(talks, tell, embedder) for name, tell in PAIRS.items()}
-    check_losses(figures, {"any@10": 3, "all@5": 3}, ("any@10", "all@10", "all@5"))
+    check_losses(figures, ("any@10", "all@10", "all@5"))
     ranks = {name: mean(own, "mrr") for name, own in figures.items()}
     assert min(ranks.values()) >= ranks["unnamed"] - 0.01  # the first that is found stands no lower
     assert min(mean(own, "any@10") for own in figures.values()) >= 0.9
@@ -103,7 +102,7 @@ def test_questions_with_many_answers_lose_little_by_names(embedder: CachedEmbedd
 def test_a_room_is_recalled_alike_whatever_the_roles_are(embedder: CachedEmbedder, key: str) -> None:
     talks = read_talks("shapes", key) + (read_talks("told_talks", "room") if key == "meetings" else [])
     figures = {name: measure(talks, tell, embedder) for name, tell in ROOMS.items()}
-    check_losses(figures, {}, ("any@10", "all@10", "all@5"))
+    check_losses(figures, ("any@10", "all@10", "all@5"))
     assert min(mean(own, "any@10") for own in figures.values()) >= 0.93
 
 
