@@ -35,7 +35,7 @@ FEW_WORDS, SOME_WORDS = 2.5, 4.0
 
 @dataclass(frozen=True, slots=True)
 class CandidateFacts:
-    """What the features are computed from: arrays with a value for each candidate."""
+    """The inputs of the features: a scope, a question, and the candidates that were found for it."""
 
     scope: ScopeIndex
     question: QueryFeatures

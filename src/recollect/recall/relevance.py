@@ -38,7 +38,7 @@ MIN_QUOTED: Final = 0.0006
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """How surely anything bears on the question, and each candidate if anything does; all from 0 to 1."""
+    """Estimates from 0 to 1: that anything bears on the question, and that each candidate does, if anything does."""
 
     question: float
     messages: Floats
@@ -56,7 +56,7 @@ class Relevance:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What recall leaves out: by default what is surely unrelated, with `min_relevance` all hits below that."""
+    """The floor of recall: by default it leaves out what is surely unrelated, with `min_relevance` all hits below that."""
 
     min_relevance: float | None = None
 
@@ -69,7 +69,7 @@ class Floor:
 
 
 class PromptFloor(Floor):
-    """What a prompt does not quote, since it is not worth its tokens."""
+    """The floor of a prompt: it leaves out what is not worth its tokens."""
 
     def select(self, relevance: Relevance) -> NDArray[np.bool_]:
         """Return which candidates may be quoted."""

@@ -41,7 +41,7 @@ _ASKS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QuestionKinds:
-    """What a question asks for. `asks` says whether it asks anything at all."""
+    """The kinds of answer that a question asks for. `asks` says whether it asks anything at all."""
 
     when: bool = False
     where: bool = False

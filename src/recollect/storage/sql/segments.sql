@@ -2,7 +2,7 @@
 
 -- name: unpacked_conversations
 -- system: the worker serves all people; it works on each conversation as its own person
--- A segment begins behind a multiple of 4096. The last one is packed again when an eighth and 32 messages are added.
+-- A segment begins after a multiple of 4096. The last one, of n messages, is packed again when n / 8 + 32 are added.
 -- While vectors of many messages are missing, only full segments are packed: the others would grow with every turn.
 SELECT key, person, name, embedded_seq AS last_seq, packed_seq AS cursor, words_version, generation FROM conversations
 WHERE embedded_seq >= packed_seq + 32 + (packed_seq % 4096) / 8 AND embedder_key IS NOT NULL
