@@ -56,7 +56,7 @@ class Relevance:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The floor of recall: by default it leaves out what is surely unrelated, with `min_relevance` all hits below that."""
+    """The floor of recall: it leaves out what is surely unrelated or, with `min_relevance`, all hits below that."""
 
     min_relevance: float | None = None
 
